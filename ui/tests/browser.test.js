@@ -66,13 +66,13 @@ async function until(check, message) {
 const titled = (title) => until(async () => (await call('GET', '/api/browser/tabs')).tabs.some((tab) => tab.title === title), `no tab is titled ${title}`);
 
 test('the view without Chromium explains how to install it', async () => {
-  const problem = 'there is no browser: install Chromium (`apt-get install chromium` on Debian)';
+  const problem = 'the browser is unavailable: Chromium not found; install Chromium (`apt-get install chromium` on Debian)';
   await page.route('**/api/settings/skills/builtin', (route) => route.fulfill({ json: { tools: [{ name: 'browser_open', description: '', effect: 'acts', enabled: true, available: false, problem }], total: 1 } }));
   await show('/browser');
   await page.getByRole('alert').getByText(problem).waitFor();
   assert.deepEqual(await axe(page), []);
   await page.unroute('**/api/settings/skills/builtin');
-  await page.route('**/api/browser/status', (route) => route.fulfill({ status: 404, json: { error: 'There is nothing at this path', code: 'not_found', fields: [] } }));
+  await page.route('**/api/browser/status', (route) => route.fulfill({ status: 404, json: { error: 'Path not found', code: 'not_found', fields: [] } }));
   await show('/browser');
   await page.getByText('Browser not available').waitFor();
   await page.unroute('**/api/browser/status');

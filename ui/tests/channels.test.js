@@ -57,11 +57,11 @@ test('a platform is set up step by step, and saved secrets are never shown', asy
   await page.getByRole('heading', { level: 1, name: 'Telegram' }).waitFor();
   // Before setup, the API's error message is shown.
   await page.getByRole('button', { name: 'Verify credentials' }).click();
-  await page.getByRole('alert').getByText('the channel is switched off').waitFor();
+  await page.getByRole('alert').getByText('the channel is disabled').waitFor();
 
   await page.getByRole('radio', { name: /Connect to Telegram from agentd/ }).check();
   await page.getByRole('button', { name: 'Save and enable' }).click();
-  await page.getByRole('alert').getByText('must be set before the mode is').first().waitFor();
+  await page.getByRole('alert').getByText('is required while the channel is enabled').first().waitFor();
   assert.equal(await page.getByLabel('Bot token').getAttribute('aria-invalid'), 'true');
 
   await page.getByRole('radio', { name: /Receive a webhook from Telegram/ }).check();

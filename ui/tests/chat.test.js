@@ -397,7 +397,7 @@ test('a daemon killed during a reply keeps the partial text', async () => {
   await half;
   await replies().last().getByText('The first half.').waitFor();
   await daemon.restart();
-  await page.getByText('The daemon was stopped before the reply was complete').waitFor({ timeout: 30_000 });
+  await page.getByText('The daemon stopped before the reply was complete').waitFor({ timeout: 30_000 });
   assert.match(await replies().last().innerText(), /The first half\./);
   await settled();
 });

@@ -206,7 +206,7 @@ test('files are moved and deleted', async () => {
   const field = bench.dialog().getByLabel('Path in the workspace');
   await field.fill('plan.md');
   await bench.dialog().getByRole('button', { name: 'Rename or move' }).click();
-  await bench.dialog().getByText('is there already').waitFor();
+  await bench.dialog().getByText('already exists').waitFor();
   await field.fill('reports & more/moved.txt');
   await bench.dialog().getByRole('button', { name: 'Rename or move' }).click();
   await row('dropped.txt').waitFor({ state: 'detached' });

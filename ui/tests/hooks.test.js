@@ -92,7 +92,7 @@ test('a failed delivery is listed and retried', async () => {
   const { id } = await named('Notify');
   await it.show(`/hooks?hook=${id}`);
   await sideDialog('Notify').getByRole('button', { name: 'Send test event' }).click();
-  await sideDialog('Notify').getByText('Dead letter').waitFor();
+  await sideDialog('Notify').getByText('Failed', { exact: true }).waitFor();
   await it.show('/hooks');
   await page.getByRole('listitem').filter({ hasText: 'Notify' }).getByText('1 failed delivery').waitFor();
   const mark = page.getByRole('link', { name: /^Hooks/ }).first().getByRole('img', { name: 'Needs attention' });

@@ -164,7 +164,7 @@ test('a test notification is shown by the service worker', async () => {
     await page.setViewportSize(size);
     if (process.env.AGENTD_TEST_PICTURES) await page.screenshot({ path: `${process.env.AGENTD_TEST_PICTURES}/notifications-${size.width}.png` });
   }
-  assert.equal(notification.title, 'agentd can wake this device');
+  assert.equal(notification.title, 'Push notifications work');
   assert.deepEqual(notification.data, { url: '/settings/notifications' });
 });
 
@@ -269,7 +269,7 @@ test('a device is removed after confirmation, or when its push service reports i
   service.answers.push(410);
   await act('Send test notification');
   await service.next();
-  await page.getByText('the device is not there any more').waitFor();
+  await page.getByText('the subscription has expired').waitFor();
   await page.getByRole('heading', { name: 'No devices yet' }).waitFor();
   // The browser still holds the expired subscription.
   await page.evaluate(() => (window.ended = false));

@@ -36,13 +36,15 @@ export function bytes(value: number): string {
   return `${number(value, unit && value < 100 ? 1 : 0)} ${units[unit]}`;
 }
 
+/** Formats a duration in its two largest units, without a second one that is 0. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${number(ms / 1000, 1)} s`;
   const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;
+  const both = (whole: number, unit: string, rest: number, part: string) => `${whole} ${unit}${rest ? ` ${rest} ${part}` : ''}`;
+  if (seconds < 3600) return both(Math.floor(seconds / 60), 'min', seconds % 60, 's');
+  if (seconds < 86_400) return both(Math.floor(seconds / 3600), 'h', Math.floor((seconds % 3600) / 60), 'min');
+  return both(Math.floor(seconds / 86_400), 'd', Math.floor((seconds % 86_400) / 3600), 'h');
 }
 
 export function dateTime(at: string | Date): string {

@@ -13,7 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 
 /// Response of the daemon to a request that fails verification.
-const REFUSAL: &str = r#"{"error":"the request is not verified: its signature is wrong","code":"bad_signature"}"#;
+const REFUSAL: &str = r#"{"error":"request verification failed: the signature is wrong","code":"bad_signature"}"#;
 
 /// This program in another role; killed when dropped.
 pub(crate) struct Child {

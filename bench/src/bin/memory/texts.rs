@@ -1,12 +1,15 @@
 //! Realistic texts and queries: passages of this project's documentation, the same in every run.
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 9] = [
     include_str!("../../../../scripts/tagger/chat-en.txt"),
     include_str!("../../../../ARCHITECTURE.md"),
-    include_str!("../../../../docs/guide/agents.md"),
-    include_str!("../../../../docs/guide/devices.md"),
-    include_str!("../../../../docs/guide/running.md"),
-    include_str!("../../../../docs/guide/tools.md"),
+    include_str!("../../../../docs/guides/agents.md"),
+    include_str!("../../../../docs/guides/approvals.md"),
+    include_str!("../../../../docs/guides/devices.md"),
+    include_str!("../../../../docs/guides/tool-servers.md"),
+    include_str!("../../../../docs/guides/tools.md"),
+    include_str!("../../../../docs/operations/backup.md"),
+    include_str!("../../../../docs/operations/install.md"),
 ];
 
 pub(crate) struct Texts {

@@ -37,9 +37,9 @@ impl Entropy {
             #[allow(
                 clippy::expect_used,
                 clippy::disallowed_methods,
-                reason = "a machine without randomness must not run a daemon that makes keys"
+                reason = "a machine without randomness must not run a daemon that creates keys"
             )]
-            Source::System => getrandom::fill(bytes).expect("the operating system gives no random bytes"),
+            Source::System => getrandom::fill(bytes).expect("the operating system provides no random bytes"),
             Source::Seeded(rng) => rng.lock().fill_bytes(bytes),
         }
     }

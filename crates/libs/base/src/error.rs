@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Invalid field of a request. `field` is a dotted path (`schedule.timezone`, `jobs[2]`).
+/// Invalid field of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct FieldProblem {
+    /// Dotted path of the field, such as `schedule.timezone` or `jobs[2]`.
     pub field: String,
+    /// Problem of the value, written as a continuation of the field name, such as `must be between 1 and 200`.
     pub message: String,
 }
 

@@ -50,6 +50,7 @@ impl utoipa::PartialSchema for Secret {
         utoipa::openapi::schema::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::String)
             .format(Some(utoipa::openapi::SchemaFormat::KnownFormat(utoipa::openapi::KnownFormat::Password)))
+            .description(Some("Key, token or password; write-only"))
             .write_only(true)
             .into()
     }
@@ -64,6 +65,7 @@ impl utoipa::ToSchema for Secret {
 /// State of a write-only field: whether it is set. The value is never returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SecretState {
+    /// Whether a value is stored.
     pub set: bool,
 }
 

@@ -25,7 +25,7 @@ impl<P> Template<P> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("{{") {
-            let (inside, after) = after.split_once("}}").ok_or_else(|| "has `{{` without `}}` behind it".to_owned())?;
+            let (inside, after) = after.split_once("}}").ok_or_else(|| "has `{{` without a closing `}}`".to_owned())?;
             if !before.is_empty() {
                 pieces.push(Piece::Text(before.to_owned()));
             }

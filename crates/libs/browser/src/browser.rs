@@ -278,7 +278,7 @@ impl Context {
                     return self.tab(&tab.tab_id);
                 }
                 if self.is_ended() || changes.changed().await.is_err() {
-                    return Err(BrowserError::Ended("it was waited for a tab".into()));
+                    return Err(BrowserError::Ended("the wait for a tab was interrupted".into()));
                 }
             }
         };
@@ -313,7 +313,7 @@ impl Context {
                 return Ok(());
             }
         }
-        Err(deadline.timeout("the end of the tab"))
+        Err(deadline.timeout("the tab to close"))
     }
 
     #[must_use]

@@ -140,14 +140,14 @@ impl Context {
     /// [`BrowserError::Invalid`] if the browser rejects a cookie; then none is set.
     pub async fn set_cookies(&self, cookies: &[Cookie]) -> Result<(), BrowserError> {
         if cookies.len() > MAX_COOKIES {
-            return Err(BrowserError::Invalid(format!("more than {MAX_COOKIES} cookies at once")));
+            return Err(BrowserError::Invalid(format!("at most {MAX_COOKIES} cookies may be set at once")));
         }
         let cookies: Vec<ProtocolCookie> = cookies.iter().cloned().map(ProtocolCookie::from).collect();
         let parameters = json!({"browserContextId": self.id(), "cookies": cookies});
         match self.shared().connection.call::<IgnoredAny>(None, "Storage.setCookies", parameters, COMMAND_TIMEOUT).await
         {
             Err(crate::cdp::CdpError::Refused { message, .. }) => {
-                Err(BrowserError::Invalid(format!("the browser does not take these cookies: {message}")))
+                Err(BrowserError::Invalid(format!("the browser rejected the cookies: {message}")))
             }
             other => Ok(other.map(|_| ())?),
         }

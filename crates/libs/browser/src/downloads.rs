@@ -110,11 +110,14 @@ impl Downloads {
                 }
                 let BrowserLimits { download_bytes, downloads_bytes, .. } = self.limits;
                 let error = if received > download_bytes {
-                    format!("it is larger than {download_bytes} bytes")
+                    format!("the file exceeds {download_bytes} bytes")
                 } else if state == "canceled" {
-                    "it was broken off".to_owned()
+                    "the download was cancelled".to_owned()
                 } else {
-                    format!("all together are larger than {downloads_bytes} bytes; close the browser to begin anew")
+                    format!(
+                        "the downloads of this session exceed {downloads_bytes} bytes; close the browser to start a \
+                         new session"
+                    )
                 };
                 self.fail(&progress.guid, error);
                 tokio::task::spawn_blocking(move || fs::remove_file(file));
@@ -139,7 +142,7 @@ impl Downloads {
         if self.list.borrow().iter().filter(|other| is_running(other)).count() >= limit {
             send(shared, "Browser.cancelDownload", json!({"guid": download.id}));
             download.state = DownloadState::Failed;
-            download.error = Some(format!("there are {limit} downloads under way already"));
+            download.error = Some(format!("limit of concurrent downloads reached ({limit})"));
         }
         self.list.send_modify(|list| {
             if list.len() == MAX_ENTRIES {
@@ -183,7 +186,7 @@ impl Downloads {
                     Ok(path) => (download.state, download.path) = (DownloadState::Done, Some(path)),
                     Err(error) => {
                         download.state = DownloadState::Failed;
-                        download.error = Some(format!("it could not be kept: {error}"));
+                        download.error = Some(format!("failed to store the file: {error}"));
                     }
                 }
             });
@@ -229,7 +232,7 @@ fn move_file(file: &Path, directory: &Path, name: &str) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("there are too many files of that name"))
+    Err(io::Error::other("too many files have the same name"))
 }
 
 /// Returns the last path component of a suggested name, without invisible characters and leading dots.

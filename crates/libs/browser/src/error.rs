@@ -6,17 +6,17 @@ use crate::cdp::CdpError;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BrowserError {
-    #[error("there is no browser: {0}")]
+    #[error("the browser is unavailable: {0}")]
     Unavailable(String),
-    #[error("the browser has ended ({0}); the next action starts a new one")]
+    #[error("the browser exited ({0}); the next action starts a new one")]
     Ended(Arc<str>),
     #[error("{0}")]
     Invalid(String),
-    #[error("`{selector}` is {count} elements; name one of them")]
+    #[error("`{selector}` matches {count} elements; use a selector that matches one")]
     Ambiguous { selector: String, count: usize },
-    #[error("`{selector}` could not be used within {waited_ms} ms: {missing}")]
+    #[error("`{selector}` was not actionable within {waited_ms} ms: {missing}")]
     NotActionable { selector: String, missing: String, waited_ms: u64 },
-    #[error("`{selector}` is {what}; take a new snapshot")]
+    #[error("`{selector}` {what}; take a new snapshot")]
     StaleRef { selector: String, what: &'static str },
     #[error("{url} could not be opened: {reason}")]
     Navigation {
@@ -25,24 +25,21 @@ pub enum BrowserError {
         failed_url: String,
         reason: String,
     },
-    #[error(
-        "the tab went to an address with `{scheme}:`, which tabs may not show; {} are permitted",
-        crate::address::PERMITTED
-    )]
+    #[error("the tab navigated to a blocked `{scheme}:` URL; permitted are {}", crate::address::PERMITTED)]
     AddressRefused { scheme: String },
-    #[error("{what} did not happen within {waited_ms} ms")]
+    #[error("timed out after {waited_ms} ms while waiting for {what}")]
     Timeout { what: String, waited_ms: u64 },
-    #[error("a dialog of the page ({kind}: {message:?}) is open; answer it with handle_dialog")]
+    #[error("a dialog ({kind}: {message:?}) is open; answer it with `handle_dialog`")]
     DialogOpen { kind: String, message: String },
-    #[error("there is no tab `{0}`")]
+    #[error("tab `{0}` not found; list tabs with GET /api/browser/tabs")]
     NoTab(String),
-    #[error("the tab has crashed; close it or go to another page")]
+    #[error("the tab crashed; close it or navigate to another page")]
     TabCrashed,
-    #[error("there are {limit} tabs already; close one")]
+    #[error("tab limit reached ({limit}); close a tab first")]
     TooManyTabs { limit: usize },
     #[error("{0}")]
     TooMuch(String),
-    #[error("the file cannot be used: {0}")]
+    #[error("file rejected: {0}")]
     File(String),
     #[error("{0}")]
     Protocol(String),
@@ -78,9 +75,9 @@ impl From<CdpError> for BrowserError {
         match error {
             CdpError::Ended(reason) => Self::Ended(reason),
             CdpError::Timeout { method, limit } => {
-                Self::Timeout { what: format!("an answer of the browser to {method}"), waited_ms: millis(limit) }
+                Self::Timeout { what: format!("the response of the browser to {method}"), waited_ms: millis(limit) }
             }
-            CdpError::TooLong { .. } => Self::TooMuch("the page answers more than can be taken at once".to_owned()),
+            CdpError::TooLong { .. } => Self::TooMuch("the response of the page is too large".to_owned()),
             CdpError::Refused { .. } | CdpError::Form { .. } => Self::Protocol(error.to_string()),
         }
     }

@@ -47,13 +47,13 @@ pub(crate) async fn log_in(
             let event = match delivery {
                 Delivery::Event(event) => event,
                 Delivery::Lagged(count) => {
-                    return Err(BrowserError::Protocol(format!("{count} requests to the proxy were not seen")));
+                    return Err(BrowserError::Protocol(format!("{count} requests to the proxy were not received")));
                 }
             };
             let Some(Paused { request_id }) = event.read() else { continue };
             let (method, parameters) = if &*event.method == "Fetch.authRequired" {
                 if was_challenged {
-                    return Err(BrowserError::Unavailable("the proxy refuses its credential".to_owned()));
+                    return Err(BrowserError::Unavailable("the proxy rejected its credentials".to_owned()));
                 }
                 was_challenged = true;
                 let response =
@@ -64,7 +64,7 @@ pub(crate) async fn log_in(
             };
             connection.call::<IgnoredAny>(Some(&session), method, parameters, LIMIT).await?;
         }
-        Err(BrowserError::Ended("its connection has ended".into()))
+        Err(BrowserError::Ended("its connection was closed".into()))
     };
     tokio::select! {
         done = request => done,

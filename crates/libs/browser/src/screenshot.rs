@@ -68,7 +68,9 @@ impl Tab {
             ImageFormat::Jpeg(quality @ 1..=100) => {
                 json!({"format": "jpeg", "quality": quality, "optimizeForSpeed": true})
             }
-            ImageFormat::Jpeg(_) => return Err(BrowserError::Invalid("the quality is 1 to 100".to_owned())),
+            ImageFormat::Jpeg(_) => {
+                return Err(BrowserError::Invalid("the quality must be between 1 and 100".to_owned()));
+            }
         };
         let clip = match area {
             Area::Viewport => None,
@@ -99,7 +101,7 @@ impl Tab {
             }
             _ => Err(BrowserError::NotActionable {
                 selector: crate::selector::shortened(selector),
-                missing: "it is not visible".to_owned(),
+                missing: "the element is not visible".to_owned(),
                 waited_ms: deadline.waited_ms(),
             }),
         }

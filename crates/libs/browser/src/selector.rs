@@ -31,7 +31,7 @@ impl Selector {
         let text = text.trim();
         let wrong = |reason: &str| Err(BrowserError::Invalid(format!("`{}` {reason}", shortened(text))));
         if text.is_empty() || text.len() > MAX_BYTES {
-            return Err(BrowserError::Invalid(format!("a selector has 1 to {MAX_BYTES} bytes")));
+            return Err(BrowserError::Invalid(format!("a selector must be 1 to {MAX_BYTES} bytes long")));
         }
         if let Some(reference) = text.strip_prefix('@') {
             let (number, at) = match reference.split_once(" point=") {
@@ -41,7 +41,7 @@ impl Selector {
             return match (number.parse(), at) {
                 (Ok(number), None) => Ok(Self::Reference { number, at: None }),
                 (Ok(number), Some(Some(at))) => Ok(Self::Reference { number, at: Some(at) }),
-                _ => wrong("is no reference; one is `@` and a number of the last snapshot"),
+                _ => wrong("is not a reference; use `@` and a number of the last snapshot"),
             };
         }
         if let Some(path) = text.strip_prefix("xpath=") {
@@ -50,25 +50,25 @@ impl Selector {
         if let Some(point) = text.strip_prefix("point=") {
             return match point_of(point) {
                 Some(point) => Ok(Self::Point(point)),
-                None => wrong("is no point; one is written `point=40%,25.5%`, from the left and from the top"),
+                None => wrong("is not a point; use the form `point=40%,25.5%`, from the left and the top"),
             };
         }
         if let Some(value) = text.strip_prefix("text=") {
             let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             let words = quoted.unwrap_or(value).split_whitespace().collect::<Vec<_>>().join(" ");
             if words.is_empty() {
-                return wrong("names no text");
+                return wrong("contains no text");
             }
             return Ok(Self::Text { text: words, exact: quoted.is_some() });
         }
         if let Some(rest) = text.strip_prefix("role=") {
             let (role, attributes) = rest.split_at(rest.find('[').unwrap_or(rest.len()));
             if role.is_empty() || !role.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                return wrong("names no role");
+                return wrong("contains no role");
             }
             return match name_of(attributes) {
                 Some(name) => Ok(Self::Role { role: role.to_owned(), name }),
-                None => wrong("is written `role=button[name=\"Save\"]`"),
+                None => wrong("is not a role selector; use the form `role=button[name=\"Save\"]`"),
             };
         }
         Ok(Self::Css(text.to_owned()))

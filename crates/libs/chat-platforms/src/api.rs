@@ -83,7 +83,9 @@ pub(crate) async fn call(client: &GuardedClient, name: &str, call: ApiCall) -> R
     let mut request = client.request(call.method, call.url)?.timeout(call.time_limit);
     if let Some(authorization) = call.authorization {
         let mut value = HeaderValue::from_str(authorization.expose()).map_err(|_| {
-            SendError::Credentials(format!("the credentials of {name} hold characters that no header takes"))
+            SendError::Credentials(format!(
+                "the credentials of {name} contain characters that are not allowed in a header"
+            ))
         })?;
         value.set_sensitive(true);
         request = request.header(AUTHORIZATION, value);
@@ -96,21 +98,21 @@ pub(crate) async fn call(client: &GuardedClient, name: &str, call: ApiCall) -> R
     let mut bytes = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| NetError::from_reqwest(&host, error))? {
         if bytes.len() + chunk.len() > MAX_RESPONSE_BYTES {
-            return Err(SendError::Later(format!("{name} answered more than {MAX_RESPONSE_BYTES} bytes")));
+            return Err(SendError::Later(format!("the response of {name} exceeds {MAX_RESPONSE_BYTES} bytes")));
         }
         bytes.extend_from_slice(&chunk);
     }
     let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     if status == StatusCode::TOO_MANY_REQUESTS {
         let wait = retry_after(&headers, None).or_else(|| wait_in(&body));
-        return Err(SendError::RateLimited { message: format!("{name} takes no more messages just now"), wait });
+        return Err(SendError::RateLimited { message: format!("{name} is rate limiting messages"), wait });
     }
     if status.is_server_error() {
-        return Err(SendError::Later(format!("{name} answered {status}")));
+        return Err(SendError::Later(format!("{name} returned {status}")));
     }
     if status.is_redirection() {
         return Err(SendError::Later(format!(
-            "{name} answered {status}, and redirects are not followed; set api_base_url to where it leads"
+            "{name} returned {status}, and redirects are not followed; set `api_base_url` to the target"
         )));
     }
     Ok(ApiAnswer { status, headers, body })
@@ -126,7 +128,7 @@ pub(crate) fn wait_in(body: &Value) -> Option<Duration> {
 pub(crate) fn base_url(set: Option<&Url>, default_url: &str) -> Result<Url, SendError> {
     match set {
         Some(url) => Ok(url.clone()),
-        None => Url::parse(default_url).map_err(|_| SendError::Refused(format!("{default_url} is no address"))),
+        None => Url::parse(default_url).map_err(|_| SendError::Refused(format!("{default_url} is not a valid URL"))),
     }
 }
 

@@ -85,7 +85,7 @@ impl Files {
     pub(crate) fn url(&self, source: &FileSource) -> Result<Url, SendError> {
         let url = source.0["url"].as_str().and_then(|url| Url::parse(url).ok());
         let url = url.filter(|url| url.scheme() == "https" || self.has_api_origin(url));
-        url.ok_or_else(|| SendError::Refused(format!("{} names no https address for the file", self.name)))
+        url.ok_or_else(|| SendError::Refused(format!("{} returned no https URL for the file", self.name)))
     }
 
     /// Returns the URL of a source like [`Self::url`], and requires one of these hosts or a subdomain.
@@ -95,7 +95,7 @@ impl Files {
             return Ok(url);
         }
         let host = url.host_str().unwrap_or_default();
-        Err(SendError::Refused(format!("the file lies on {host}, which is no host of {}", self.name)))
+        Err(SendError::Refused(format!("the file is on {host}, which is not a host of {}", self.name)))
     }
 
     /// Opens a file. `authorization` is a scheme and token for this URL only.
@@ -113,7 +113,9 @@ impl Files {
             let value = HeaderValue::from_str(&format!("{scheme} {}", token.expose()));
             let mut value = value.map_err(|_| {
                 let name = self.name;
-                SendError::Credentials(format!("the credentials of {name} hold characters that no header takes"))
+                SendError::Credentials(format!(
+                    "the credentials of {name} contain characters that are not allowed in a header"
+                ))
             })?;
             value.set_sensitive(true);
             request.headers.insert(AUTHORIZATION, value);
@@ -130,14 +132,14 @@ fn refusal(name: &str, status: StatusCode) -> Option<SendError> {
     let sentence = |what: &str| format!("{name} {what} ({})", status.as_u16());
     Some(match status {
         StatusCode::OK => return None,
-        StatusCode::UNAUTHORIZED => SendError::Credentials(sentence("refuses the credentials for the file")),
-        StatusCode::FORBIDDEN => SendError::Refused(sentence("does not hand the file out, or not any more")),
-        StatusCode::NOT_FOUND | StatusCode::GONE => SendError::Gone(sentence("has the file no more")),
+        StatusCode::UNAUTHORIZED => SendError::Credentials(sentence("rejected the credentials for the file")),
+        StatusCode::FORBIDDEN => SendError::Refused(sentence("denied access to the file")),
+        StatusCode::NOT_FOUND | StatusCode::GONE => SendError::Gone(sentence("no longer has the file")),
         StatusCode::TOO_MANY_REQUESTS => {
-            SendError::RateLimited { message: sentence("hands out no more files just now"), wait: None }
+            SendError::RateLimited { message: sentence("is rate limiting file downloads"), wait: None }
         }
-        _ if status.is_server_error() => SendError::Later(sentence("could not hand the file out")),
-        _ => SendError::Refused(sentence("answered something else than the file")),
+        _ if status.is_server_error() => SendError::Later(sentence("failed to provide the file")),
+        _ => SendError::Refused(sentence("did not return the file")),
     })
 }
 

@@ -25,26 +25,26 @@ const MAX_TOKEN_BYTES: usize = 16 << 10;
 
 /// Returns the bearer token of a request.
 pub(crate) fn bearer(request: &WebhookRequest) -> Result<&str, Rejection> {
-    let value = request.header("authorization").ok_or(Rejection::Unverified("it has no token"))?;
+    let value = request.header("authorization").ok_or(Rejection::Unverified("the Authorization header is missing"))?;
     let (scheme, token) = value.split_once(' ').unwrap_or_default();
     if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && token.len() <= MAX_TOKEN_BYTES {
         Ok(token)
     } else {
-        Err(Rejection::Unverified("the header Authorization holds no token"))
+        Err(Rejection::Unverified("the Authorization header contains no bearer token"))
     }
 }
 
 /// Returns the ID of the signing key.
 pub(crate) fn key_id(token: &str) -> Result<String, Rejection> {
-    let header = jsonwebtoken::decode_header(token).map_err(|_| Rejection::Unverified("the token cannot be read"))?;
+    let header = jsonwebtoken::decode_header(token).map_err(|_| Rejection::Unverified("the token is malformed"))?;
     if header.alg != Algorithm::RS256 {
-        return Err(Rejection::Unverified("the token is not signed by RS256"));
+        return Err(Rejection::Unverified("the token is not signed with RS256"));
     }
     // No critical extension is supported (RFC 7515, section 4.1.11).
     if header.crit.is_some() {
-        return Err(Rejection::Unverified("the token has extensions that are not known here"));
+        return Err(Rejection::Unverified("the token has unsupported critical extensions"));
     }
-    header.kid.ok_or(Rejection::Unverified("the token names no key"))
+    header.kid.ok_or(Rejection::Unverified("the token has no key id"))
 }
 
 /// Returns the unverified issuer of a token, used only to select the key source.
@@ -62,15 +62,15 @@ pub(crate) fn verify(token: &str, key: &DecodingKey, now: Timestamp) -> Result<V
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
     let claims = jsonwebtoken::decode::<Value>(token, key, &validation)
-        .map_err(|_| Rejection::Unverified("the signature of the token is wrong"))?
+        .map_err(|_| Rejection::Unverified("the signature of the token is invalid"))?
         .claims;
-    let end = seconds(&claims["exp"]).ok_or(Rejection::Unverified("the token has no end"))?;
+    let end = seconds(&claims["exp"]).ok_or(Rejection::Unverified("the token has no expiry"))?;
     if now > end + LEEWAY {
-        return Err(Rejection::Unverified("the token has ended"));
+        return Err(Rejection::Unverified("the token has expired"));
     }
     let begin = seconds(&claims["nbf"]);
     if !claims["nbf"].is_null() && begin.is_none_or(|begin| now + LEEWAY < begin) {
-        return Err(Rejection::Unverified("the token does not hold yet"));
+        return Err(Rejection::Unverified("the token is not valid yet"));
     }
     Ok(claims)
 }

@@ -133,13 +133,13 @@ impl KeyCache {
         }
         let cache = keys.cache.lock();
         if !cache.is_younger_than(MAX_STALE_AGE, now) {
-            let problem = problem.unwrap_or_else(|| "they are asked for again in some seconds".to_owned());
-            return Err(Rejection::Unavailable(format!("the keys of {} cannot be had: {problem}", keys.name)));
+            let problem = problem.unwrap_or_else(|| "the next attempt follows in a few seconds".to_owned());
+            return Err(Rejection::Unavailable(format!("the keys of {} are unavailable: {problem}", keys.name)));
         }
         if let Some(problem) = problem {
             tracing::warn!(platform = keys.name, problem, "failed to fetch platform keys; using cached keys");
         }
-        cache.keys.get(id).cloned().ok_or(Rejection::Unverified("the token's key is none of the platform's"))
+        cache.keys.get(id).cloned().ok_or(Rejection::Unverified("the token is signed with an unknown key"))
     }
 }
 
@@ -156,7 +156,7 @@ impl Keys {
             }
         };
         if keys.is_empty() {
-            return Err(format!("{} answered without any", self.name));
+            return Err(format!("{} returned no keys", self.name));
         }
         let mut cache = self.cache.lock();
         (cache.keys, cache.fetched_at) = (keys, Some(now));
@@ -168,7 +168,7 @@ impl Keys {
             call(client, self.name, ApiCall::new(Method::GET, url)).await.map_err(|error| error.to_string())?;
         match answer.status {
             StatusCode::OK => Ok(answer.body),
-            status => Err(format!("{} answered {status}", self.name)),
+            status => Err(format!("{} returned {status}", self.name)),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Keys {
 fn key_set_url(document: &Url, answered: &Value) -> Result<Url, String> {
     let url = answered["jwks_uri"].as_str().and_then(|url| Url::parse(url).ok());
     url.filter(|url| url.scheme() == "https" || url.origin() == document.origin())
-        .ok_or_else(|| "the document that should name their address names none".to_owned())
+        .ok_or_else(|| "the OpenID document contains no valid `jwks_uri`".to_owned())
 }
 
 /// Reads the keys, skipping malformed ones.

@@ -99,7 +99,7 @@ pub trait ChatPlatform: fmt::Debug + Send + Sync + 'static {
     fn register<'a>(&'a self, webhook_url: &'a Url) -> BoxFuture<'a, Result<String, SendError>> {
         let _ = webhook_url;
         let name = self.platform().id();
-        let text = format!("nothing is registered with {name} from here: enter the address on its own pages");
+        let text = format!("{name} does not support registration; enter the webhook URL in its developer console");
         Box::pin(std::future::ready(Err(SendError::Refused(text))))
     }
 

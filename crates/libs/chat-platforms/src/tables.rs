@@ -1,4 +1,4 @@
-//! Tables of the message and event kinds of each platform. `docs/guide/channels.md` contains the same tables.
+//! Tables of the message and event kinds of each platform, also contained in `docs/reference/channel-messages.md`.
 
 use crate::kinds::MessageKind;
 use crate::platform::Platform;
@@ -68,7 +68,7 @@ mod tests {
     /// Updates the guide instead if `AGENTD_TEST_REWRITE` is set.
     #[test]
     fn guide_contains_the_tables() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/channels.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/channel-messages.md");
         let page = std::fs::read_to_string(&path).unwrap();
         let (before, rest) = page.split_once(BEGIN).expect("the begin of the tables");
         let (_, after) = rest.split_once(END).expect("the end of the tables");
@@ -77,7 +77,10 @@ mod tests {
             std::fs::write(&path, &expected).unwrap();
             return;
         }
-        assert!(page == expected, "docs/guide/channels.md differs from the code; run `make channels-guide`");
+        assert!(
+            page == expected,
+            "docs/reference/channel-messages.md differs from the code; run `make channels-guide`"
+        );
     }
 
     #[test]

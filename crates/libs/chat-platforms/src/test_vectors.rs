@@ -83,7 +83,7 @@ fn token_of_another_library_is_valid_in_its_period() {
         assert_eq!(verify(&document, RS256, NOW).unwrap()["aud"], "1234567890");
         let at = |seconds: i64| Timestamp::from_micros((1_795_618_800 + seconds) * 1_000_000);
         assert!(verify(&document, RS256, at(300)).is_ok(), "within the leeway");
-        assert_eq!(verify(&document, RS256, at(301)), Err(Rejection::Unverified("the token has ended")));
+        assert_eq!(verify(&document, RS256, at(301)), Err(Rejection::Unverified("the token has expired")));
     }
 }
 

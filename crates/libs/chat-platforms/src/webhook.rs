@@ -44,11 +44,11 @@ impl WebhookRequest {
     /// # Errors
     /// `Unverified` if it is missing, not a number, or more than five minutes off.
     pub(crate) fn recent_time(&self, header: &str, now: Timestamp) -> Result<&str, Rejection> {
-        let text = self.header(header).ok_or(Rejection::Unverified("it has no time"))?;
-        let seconds: i64 = text.parse().map_err(|_| Rejection::Unverified("its time is no number"))?;
+        let text = self.header(header).ok_or(Rejection::Unverified("the timestamp header is missing"))?;
+        let seconds: i64 = text.parse().map_err(|_| Rejection::Unverified("the timestamp is not a number"))?;
         let signed_at = Timestamp::from_micros(seconds.saturating_mul(1_000_000));
         if now.since(signed_at).max(signed_at.since(now)) > WINDOW {
-            return Err(Rejection::Unverified("its time is more than five minutes away"));
+            return Err(Rejection::Unverified("the timestamp differs by more than five minutes"));
         }
         Ok(text)
     }
@@ -105,10 +105,10 @@ impl Received {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The verification secret is not configured, so the channel does not exist.
-    #[error("the channel is not set up")]
+    #[error("the channel is not configured")]
     NotSetUp,
     /// The request is not from the platform, or is too old.
-    #[error("the request is not verified: {0}")]
+    #[error("request verification failed: {0}")]
     Unverified(&'static str),
     /// The request is from the platform but malformed.
     #[error("{0}")]

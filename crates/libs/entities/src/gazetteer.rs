@@ -1,10 +1,9 @@
 //! Known software and topics, loaded once from the compiled-in files under `data/`, and their lookup in a trie over
 //! folded tokens.
 //!
-//! Format of a line: `name
-//! aliases
-//! rule`; `@type` begins a section. A hyphen between words is optional; the plural of a concept matches the concept. An
-//! alias that starts with `=` must match exactly. The rules are defined where they are applied (`known`).
+//! Format of a line: `name | alias, alias | rule`; `@type` begins a section. A hyphen between words is optional; the
+//! plural of a concept matches the concept. An alias that starts with `=` must match exactly. The rules are defined
+//! where they are applied (`known`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -250,7 +249,7 @@ mod tests {
         let mut seen = HashSet::new();
         for entry in &gazetteer().entries {
             assert!(!entry.key.is_empty());
-            assert!(seen.insert((entry.entity_type, &entry.key)), "{} stands twice", entry.name);
+            assert!(seen.insert((entry.entity_type, &entry.key)), "{} is listed twice", entry.name);
         }
         let count = |wanted: EntityType| gazetteer().entries.iter().filter(|entry| entry.entity_type == wanted).count();
         let technical = count(EntityType::Language) + count(EntityType::Framework) + count(EntityType::Tool);

@@ -44,13 +44,13 @@ pub const BUILT_IN: bool = cfg!(feature = "local-model");
 
 #[cfg(not(feature = "local-model"))]
 pub(crate) const NOT_BUILT_IN: &str =
-    "this binary was built without the model inside; build it with the feature `local-model`, or use a provider";
+    "this binary was built without the built-in model; build it with the feature `local-model`, or use a provider";
 
 pub(crate) fn model_missing(path: &Path) -> LocalError {
     LocalError::new(
         LocalErrorCode::ModelMissing,
         format!(
-            "there is no model file at {}; fetch the default one with `make models`, or put any GGUF file there",
+            "model file {} not found; download the default one with `make models`, or copy a GGUF file there",
             path.display()
         ),
     )

@@ -111,7 +111,7 @@ pub enum ProtocolError {
     Io(#[from] io::Error),
     #[error("a frame of {length} bytes exceeds the limit of {MAX_FRAME_BYTES}")]
     TooLong { length: usize },
-    #[error("a frame is not the JSON that was expected")]
+    #[error("a frame is not valid JSON")]
     Malformed(#[from] serde_json::Error),
     #[error("the pipe was closed in the middle of a frame")]
     Truncated,

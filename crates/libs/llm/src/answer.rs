@@ -44,7 +44,7 @@ impl ErrorContext {
     }
 
     fn cut_off(&self) -> ModelError {
-        let message = format!("the answer of {} was cut off before its end", self.vendor);
+        let message = format!("the answer of {} was cut off", self.vendor);
         ModelError::new(ModelErrorCode::ProviderUnavailable, message)
     }
 

@@ -15,11 +15,11 @@ pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
-    #[error("no answer in time")]
+    #[error("timed out")]
     TimedOut,
-    #[error("an event of more than {MAX_EVENT_BYTES} bytes")]
+    #[error("an event exceeds {MAX_EVENT_BYTES} bytes")]
     TooLarge,
-    #[error("the connection broke")]
+    #[error("the connection was interrupted")]
     Broken(#[source] reqwest::Error),
 }
 

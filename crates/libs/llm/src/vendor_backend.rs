@@ -76,7 +76,7 @@ impl VendorBackend {
         let body = self.get(&["models"], query).await?;
         let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let Some(models) = serde_json::from_slice(&body).ok().and_then(|list| model_names(&list)) else {
-            let vendor_error = VendorError::broken_format("the answer is no list of models; check base_url");
+            let vendor_error = VendorError::broken_format("the response is not a list of models; check base_url");
             return Err(self.error_context().classify(vendor_error));
         };
         Ok(ConnectivityReport { latency_ms, models })
@@ -88,7 +88,7 @@ impl VendorBackend {
         let call = wire::call(self.vendor, self.is_official_endpoint(), &request);
         drop(request);
         let body = call.body.map_err(|error| {
-            ModelError::new(ModelErrorCode::Internal, "the request could not be written as JSON").with_source(error)
+            ModelError::new(ModelErrorCode::Internal, "failed to serialize the request").with_source(error)
         })?;
         let path: Vec<&str> = call.path.iter().map(String::as_str).collect();
         let request = self
@@ -109,7 +109,7 @@ impl VendorBackend {
             let parse_error_event = serde_json::from_slice::<Value>(&bytes.unwrap_or_default()).ok();
             let vendor_error =
                 parse_error_event.and_then(|value| VendorError::from_value(&value)).unwrap_or_else(|| {
-                    VendorError::broken_format("it answered with a document instead of a stream; check base_url")
+                    VendorError::broken_format("the response is a document instead of a stream; check base_url")
                 });
             return Err(self.error_context().classify(vendor_error));
         }
@@ -164,12 +164,8 @@ impl VendorBackend {
     }
 
     fn endpoint(&self, path: &[&str], query: Option<(&str, &str)>) -> Result<Url, ModelError> {
-        let invalid_base_url = || {
-            ModelError::new(
-                ModelErrorCode::Internal,
-                format!("the base_url of {} is not a usable address", self.vendor),
-            )
-        };
+        let invalid_base_url =
+            || ModelError::new(ModelErrorCode::Internal, format!("the base_url of {} is not a valid URL", self.vendor));
         let mut url = match &self.base_url {
             Some(url) => url.clone(),
             None => Url::parse(self.vendor.default_base_url()).map_err(|_| invalid_base_url())?,

@@ -76,29 +76,29 @@ impl VendorError {
         let code = self.code();
         let status = self.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();
         let sentence = match code {
-            ModelErrorCode::RateLimit => format!("{vendor} limits the rate of requests{status}"),
+            ModelErrorCode::RateLimit => format!("{vendor} rejected the request because of a rate limit{status}"),
             ModelErrorCode::Auth if self.is_about_credit() => {
-                format!("the account at {vendor} has no credit left{status}; top it up or choose another provider")
+                format!("the account at {vendor} has no credit left{status}; add credit or choose another provider")
             }
             // Not quoted: vendors repeat parts of the key here.
             ModelErrorCode::Auth => {
-                format!("{vendor} does not accept the API key{status}; check the key and its permissions")
+                format!("{vendor} rejected the API key{status}; check the key and its permissions")
             }
-            ModelErrorCode::Overloaded => format!("{vendor} is overloaded{status}; try again in a moment"),
+            ModelErrorCode::Overloaded => format!("{vendor} is overloaded{status}; retry later"),
             ModelErrorCode::ContextLength => format!("the conversation is too long for this model of {vendor}{status}"),
-            ModelErrorCode::Timeout => format!("{vendor} gave up on the request{status}"),
+            ModelErrorCode::Timeout => format!("{vendor} did not complete the request in time{status}"),
             ModelErrorCode::ProviderUnavailable if self.codes == "broken_format" => {
-                format!("{vendor} broke its own format")
+                format!("{vendor} sent an invalid response")
             }
             ModelErrorCode::ProviderUnavailable if self.status.is_some_and(|status| status < 400) => {
-                format!("{vendor} redirects elsewhere{status}; set base_url to the address it moved to")
+                format!("{vendor} returned a redirect{status}; set base_url to its new URL")
             }
             ModelErrorCode::ProviderUnavailable => format!("{vendor} failed{status}"),
             ModelErrorCode::Internal if self.status == Some(404) => {
-                format!("{vendor} knows no such model or path{status}; check the model's name and base_url")
+                format!("{vendor} did not find the model or path{status}; check the model name and base_url")
             }
             ModelErrorCode::Internal | ModelErrorCode::Cancelled | ModelErrorCode::NoAnswer => {
-                format!("{vendor} refused the request{status}")
+                format!("{vendor} rejected the request{status}")
             }
         };
         let quote = quotable(&self.message, key);

@@ -250,9 +250,9 @@ impl Connection {
         }
         match self.request(ClientRequest::CallToolRequest(CallToolRequest::new(params)), limits.time).await? {
             ServerResult::InputRequiredResult(_) => Err(McpError::InputRequired),
-            ServerResult::CreateTaskResult(_) => Err(McpError::Malformed {
-                problem: "it promises a result for later, which nobody asked for".to_owned(),
-            }),
+            ServerResult::CreateTaskResult(_) => {
+                Err(McpError::Malformed { problem: "it is a deferred result, which was not requested".to_owned() })
+            }
             result => read_output(to_value(&result)?, limits.max_output_bytes)
                 .map_err(|problem| McpError::Malformed { problem }),
         }
@@ -318,7 +318,7 @@ fn list_request(cursor: Option<String>) -> ClientRequest {
 /// Serializes a result. The library guesses a result's type from its members, sometimes wrongly, so only the JSON is
 /// used.
 fn to_value(result: &ServerResult) -> Result<Value, McpError> {
-    serde_json::to_value(result).map_err(|_| McpError::Malformed { problem: "it cannot be read".to_owned() })
+    serde_json::to_value(result).map_err(|_| McpError::Malformed { problem: "it cannot be parsed".to_owned() })
 }
 
 fn is_older_era(info: &ServerInfo) -> bool {

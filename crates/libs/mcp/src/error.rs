@@ -47,23 +47,21 @@ pub enum McpError {
          started, connect again"
     )]
     HandshakeTimeout { seconds: u64 },
-    #[error("the tool server went away during the handshake: {reason}; its error output says more")]
+    #[error("the tool server closed the connection during the handshake: {reason}; see its error output")]
     EndedInHandshake { reason: CloseReason },
-    #[error("the tool server refused the handshake: {message}")]
+    #[error("the tool server rejected the handshake: {message}")]
     HandshakeRefused { message: String },
-    #[error("what answered is not a tool server that speaks MCP: {problem}")]
+    #[error("the server does not speak MCP: {problem}")]
     NotMcp { problem: String },
-    #[error("the tool server speaks the protocol version {offered}, which is not known here")]
+    #[error("the tool server uses protocol version {offered}, which is not supported")]
     UnsupportedVersion { offered: String },
-    #[error("the tool server asks for a credential (HTTP {status}); add or correct it in the registration's headers")]
+    #[error("the tool server requires a credential (HTTP {status}); add or correct it in `headers`")]
     Unauthorized { status: u16 },
-    #[error(
-        "there is no MCP endpoint at this address (HTTP {status}); streamable HTTP servers are often found under /mcp"
-    )]
+    #[error("no MCP endpoint found at this URL (HTTP {status}); the path of streamable HTTP servers is often /mcp")]
     NoEndpoint { status: u16 },
-    #[error("the address answers with a redirect (HTTP {status}); register the address that it leads to")]
+    #[error("the URL returned a redirect (HTTP {status}); register the URL of its target")]
     Redirect { status: u16 },
-    #[error("the tool server answered with HTTP {status}")]
+    #[error("the tool server returned HTTP {status}")]
     HttpStatus { status: u16 },
     #[error("the header `{name}` cannot be sent: {problem}")]
     Header { name: String, problem: &'static str },
@@ -71,21 +69,21 @@ pub enum McpError {
     Net(#[source] NetError),
     #[error("the tool server is not connected: {reason}")]
     Closed { reason: CloseReason },
-    #[error("{limit} requests to this tool server already wait for their answers; wait for one of them")]
+    #[error("limit of concurrent requests to this tool server reached ({limit}); retry later")]
     Busy { limit: usize },
     #[error("the tool server did not answer within {seconds} seconds; the request was cancelled")]
     Timeout { seconds: u64 },
-    #[error("the tool server refused the request (code {code}): {message}")]
+    #[error("the tool server rejected the request (code {code}): {message}")]
     Refused { code: i32, message: String },
-    #[error("the request is longer than {limit_bytes} bytes; send less at once")]
+    #[error("the request is too large (limit {limit_bytes} bytes); send less data")]
     RequestTooLarge { limit_bytes: usize },
-    #[error("the tool server's answer is longer or more deeply nested than is accepted (at most {limit_bytes} bytes)")]
+    #[error("the tool server's response is too large (limit {limit_bytes} bytes) or nested too deeply")]
     AnswerTooLarge { limit_bytes: usize },
-    #[error("the tool server's answer is not valid: {problem}")]
+    #[error("the tool server's response is not valid: {problem}")]
     Malformed { problem: String },
-    #[error("the tool asks the user for input in the middle of its work, which is not supported here")]
+    #[error("the tool requires user input during the call, which is not supported")]
     InputRequired,
-    #[error("the input of a tool is a JSON object")]
+    #[error("the input of a tool must be a JSON object")]
     InputNotObject,
 }
 

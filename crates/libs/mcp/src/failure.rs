@@ -34,14 +34,14 @@ impl ErrorMapper {
             }
             ClientInitializeError::ConnectionClosed(_) => match self.session.close_reason() {
                 Some(reason) if reason != CloseReason::SessionLost => McpError::EndedInHandshake { reason },
-                _ => McpError::NotMcp { problem: "it ended its answer to the handshake without a message".to_owned() },
+                _ => McpError::NotMcp { problem: "its handshake response ended without a message".to_owned() },
             },
             ClientInitializeError::TransportError { error, .. } => match self.transport_error(&error) {
                 McpError::Closed { reason } => McpError::EndedInHandshake { reason },
                 McpError::Malformed { problem } => McpError::NotMcp { problem },
                 other => other,
             },
-            _ => McpError::NotMcp { problem: "its answer to the handshake is something else".to_owned() },
+            _ => McpError::NotMcp { problem: "its handshake response is not valid".to_owned() },
         }
     }
 
@@ -50,7 +50,7 @@ impl ErrorMapper {
             ServiceError::McpError(error) => self.response_error(error),
             ServiceError::TransportSend(error) => self.transport_error(&error),
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => self.closed_error(),
-            _ => McpError::Malformed { problem: "it does not fit the request".to_owned() },
+            _ => McpError::Malformed { problem: "it does not match the request".to_owned() },
         }
     }
 
@@ -58,7 +58,7 @@ impl ErrorMapper {
     pub(crate) fn closed_error(&self) -> McpError {
         match self.session.close_reason() {
             Some(reason) => McpError::Closed { reason },
-            None => McpError::Malformed { problem: "it ended before its result".to_owned() },
+            None => McpError::Malformed { problem: "it ended before the result".to_owned() },
         }
     }
 
@@ -92,7 +92,7 @@ impl ErrorMapper {
                 McpError::Closed { reason: CloseReason::SessionLost }
             }
             Some(StreamableHttpError::Sse(_) | StreamableHttpError::UnexpectedServerResponse(_)) => {
-                McpError::Malformed { problem: "its stream of events broke off".to_owned() }
+                McpError::Malformed { problem: "its event stream ended prematurely".to_owned() }
             }
             _ => self.closed_error(),
         }
@@ -108,7 +108,7 @@ impl ErrorMapper {
             HttpFault::TooLarge => self.answer_too_large(),
             HttpFault::Malformed => McpError::Malformed { problem: "it is not valid JSON-RPC".to_owned() },
             HttpFault::ContentType => {
-                McpError::Malformed { problem: "it is neither JSON nor a stream of events".to_owned() }
+                McpError::Malformed { problem: "it is neither JSON nor an event stream".to_owned() }
             }
             HttpFault::RequestTooLarge => McpError::RequestTooLarge { limit_bytes: self.max_message_bytes },
         }

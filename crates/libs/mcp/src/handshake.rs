@@ -157,7 +157,7 @@ async fn with_timeout<T>(limit: Duration, handshake: impl Future<Output = Result
 /// Rejects a server that claims a non-existent protocol version.
 async fn check_version(service: Service) -> Result<(Service, ServerInfo), McpError> {
     let Some(info) = service.peer().peer_info() else {
-        return Err(McpError::NotMcp { problem: "it says nothing of itself".to_owned() });
+        return Err(McpError::NotMcp { problem: "it sent no server information".to_owned() });
     };
     let version = &info.protocol_version;
     if !ProtocolVersion::KNOWN_VERSIONS.contains(version) && version.as_str() != FIRST_VERSION {

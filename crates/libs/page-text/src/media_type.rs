@@ -3,7 +3,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PageTextError {
     /// `media_type` is the type without parameters, or `unknown` if the server sent none.
-    #[error("the answer is not text but {media_type}; only web pages and text can be read")]
+    #[error("the response is {media_type}, not text; only web pages and text can be read")]
     NotText { media_type: String },
 }
 

@@ -16,8 +16,8 @@ pub struct ExitOutcome {
 impl std::fmt::Display for ExitOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.code, self.signal) {
-            (Some(code), _) => write!(f, "ended with code {code}"),
-            (None, Some(signal)) => write!(f, "was ended by signal {signal}"),
+            (Some(code), _) => write!(f, "exited with code {code}"),
+            (None, Some(signal)) => write!(f, "was killed by signal {signal}"),
             (None, None) => f.write_str("ended"),
         }
     }

@@ -10,19 +10,19 @@ use crate::thread::{Handle, Job};
 /// Reason why a child could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    #[error("`{program}` could not be started")]
+    #[error("failed to start `{program}`")]
     Start {
         program: String,
         #[source]
         source: io::Error,
     },
-    #[error("the pipes to `{program}` could not be opened")]
+    #[error("failed to open the pipes of `{program}`")]
     Pipes {
         program: String,
         #[source]
         source: io::Error,
     },
-    #[error("the thread that starts processes is gone")]
+    #[error("the thread that starts processes has ended")]
     ThreadGone,
 }
 

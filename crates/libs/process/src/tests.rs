@@ -35,7 +35,7 @@ async fn child_uses_its_pipes_and_is_reaped() {
     child.stdin.take().unwrap().write_all(b"hello\n").await.unwrap();
     assert_eq!(output(&mut child).await, "got hello\n");
     assert_eq!(child.wait().await, ExitOutcome { code: Some(7), signal: None });
-    assert_eq!(child.wait().await.to_string(), "ended with code 7");
+    assert_eq!(child.wait().await.to_string(), "exited with code 7");
     assert_eq!(state(child.pid()), None);
 }
 
@@ -103,7 +103,7 @@ async fn child_outlives_the_last_spawner() {
 async fn missing_program_is_an_error_with_source() {
     let spawner = Spawner::start().unwrap();
     let error = spawner.spawn(SpawnRequest::new("/nonexistent/program")).await.unwrap_err();
-    assert_eq!(error.to_string(), "`/nonexistent/program` could not be started");
+    assert_eq!(error.to_string(), "failed to start `/nonexistent/program`");
     let source = std::error::Error::source(&error).unwrap();
     assert_eq!(source.downcast_ref::<std::io::Error>().unwrap().kind(), std::io::ErrorKind::NotFound);
 }

@@ -116,7 +116,7 @@ impl Running {
             Some(Report::DiskShort) => Ended::DiskShort,
             Some(Report::Stopped) => Ended::Stopped,
             None if self.is_stopped.load(Ordering::Acquire) => Ended::Stopped,
-            None => Ended::NotStarted { reason: format!("the box around it {outcome}") },
+            None => Ended::NotStarted { reason: format!("its sandbox {outcome}") },
         }
     }
 

@@ -9,33 +9,36 @@ use agentd_process::SpawnError;
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// No tier of the configured backend passed its canary.
-    #[error("code cannot be run, because this machine offers no sandbox: {reason}. To change that: {remedy}")]
+    #[error("code cannot run because no sandbox is available: {reason}. To enable one: {remedy}")]
     Unavailable { reason: String, remedy: String },
-    #[error("the sandbox's policy does not allow the network")]
+    #[error("the sandbox policy does not permit network access")]
     NetworkForbidden,
     #[error(
-        "the `{tier}` sandbox has no network; install bubblewrap (Debian: apt install bubblewrap) or run it without"
+        "the `{tier}` sandbox does not support network access; install bubblewrap (Debian: apt install bubblewrap)"
     )]
     NetworkUnsupported { tier: crate::Tier },
-    #[error("`{}` cannot be opened to the sandbox: {reason}", path.display())]
+    #[error("`{}` cannot be shared with the sandbox: {reason}", path.display())]
     PathRefused { path: PathBuf, reason: &'static str },
-    #[error("`{}` cannot be opened to the sandbox", path.display())]
+    #[error("`{}` cannot be shared with the sandbox", path.display())]
     Path {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("`{name}` is no environment variable: names are not empty and have no `=`, and neither has a zero byte")]
+    #[error(
+        "`{name}` is not a valid environment variable: a name must not be empty or contain `=`, and neither name \
+         nor value may contain NUL"
+    )]
     Variable { name: String },
-    #[error("too many sandboxes run at once (at most {limit})")]
+    #[error("limit of concurrent sandboxes reached ({limit}); retry later")]
     Busy { limit: usize },
-    #[error("the sandbox could not be prepared ({step})")]
+    #[error("failed to prepare the sandbox ({step})")]
     Prepare {
         step: &'static str,
         #[source]
         source: io::Error,
     },
-    #[error("the sandbox could not be started")]
+    #[error("failed to start the sandbox")]
     Start(#[from] SpawnError),
 }
 

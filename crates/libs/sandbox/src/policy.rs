@@ -140,7 +140,7 @@ impl Policy {
             problems.require(
                 !is_reserved_variable(name),
                 &format!("env_allowlist[{index}]"),
-                "must not start with SVC_: such variables configure the daemon and may hold its secrets",
+                "must not start with SVC_: such variables configure the daemon and may contain secrets",
             );
         }
         for (index, path) in self.writable_paths.iter().enumerate() {
@@ -151,7 +151,7 @@ impl Policy {
             problems.require(
                 path.components().ne(Path::new("/").components()) && !is_system,
                 &field,
-                "must not be the root of all folders or one of the kernel's (/proc, /sys, /dev)",
+                "must not be `/` or inside /proc, /sys or /dev",
             );
         }
         problems.into_result().err().unwrap_or_default()

@@ -142,31 +142,31 @@ impl Ended {
 impl std::fmt::Display for Ended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Exited { code } => write!(f, "ended with code {code}"),
-            Self::Signaled { signal } => write!(f, "was ended by signal {signal}"),
+            Self::Exited { code } => write!(f, "exited with code {code}"),
+            Self::Signaled { signal } => write!(f, "was killed by signal {signal}"),
             Self::NotStarted { reason } => write!(f, "could not be started: {reason}"),
-            Self::TimeLimit => f.write_str("was ended at its time limit"),
-            Self::MemoryLimit { limit } => write!(
-                f,
-                "was ended because it used more memory than the {} MB that it may (`memory_limit_mb`)",
-                limit >> 20
-            ),
-            Self::ProcessLimit => f.write_str("was ended because it started more processes than it may"),
-            Self::DiskLimit => f.write_str("was ended because it filled more of the disk than it may"),
-            Self::FileLimit => f.write_str("was ended because it made more files than it may"),
+            Self::TimeLimit => f.write_str("exceeded its time limit and was stopped"),
+            Self::MemoryLimit { limit } => {
+                write!(f, "exceeded the memory limit of {} MB (`memory_limit_mb`) and was stopped", limit >> 20)
+            }
+            Self::ProcessLimit => f.write_str("exceeded the limit of processes and was stopped"),
+            Self::DiskLimit => f.write_str("exceeded the limit of disk space and was stopped"),
+            Self::FileLimit => f.write_str("exceeded the limit of files and was stopped"),
             Self::WorkspaceBytes { limit } => write!(
                 f,
-                "was ended because its workspace would hold more than {} MB (`workspace_limit_mb`); remove files before you make others",
+                "was stopped because its workspace reached the limit of {} MB (`workspace_limit_mb`); delete \
+                 files first",
                 limit >> 20
             ),
             Self::WorkspaceFiles { limit } => write!(
                 f,
-                "was ended because its workspace would hold more than {limit} files and folders (`workspace_max_files`); remove some before you make others"
+                "was stopped because its workspace reached the limit of {limit} files and folders \
+                 (`workspace_max_files`); delete files first"
             ),
             Self::DiskShort => f.write_str(
-                "was ended because the last of the disk is kept for the daemon; make room there before you write more",
+                "was stopped because only the disk space reserved for the daemon is left; free disk space first",
             ),
-            Self::OutputLimit => f.write_str("was ended because it wrote more output than it may"),
+            Self::OutputLimit => f.write_str("exceeded the limit of output and was stopped"),
             Self::Stopped => f.write_str("was stopped"),
         }
     }

@@ -10,7 +10,8 @@ use crate::schedule::Schedule;
 /// Maximum number of skipped slots that are listed; the newest ones are.
 pub const MAX_SKIPPED: usize = 100;
 
-/// Policy for missed slots.
+/// Policy for missed slots: `run_once` (one run for the newest missed slot), `skip` (no run; the job continues with its
+/// next slot) or `run_all` (a run for each missed slot, limited to the newest ones).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MisfirePolicy {

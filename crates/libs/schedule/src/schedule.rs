@@ -105,7 +105,7 @@ impl At {
     }
 }
 
-/// Type of a schedule.
+/// Type of a schedule: `cron` (cron expression in a time zone), `every` (interval in seconds) or `at` (single date).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleType {

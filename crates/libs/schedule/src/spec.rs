@@ -17,13 +17,16 @@ pub const MAX_INTERVAL_SECONDS: i64 = 3_653 * 86_400;
 /// `{"type": "at", "datetime", "timezone"?}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ScheduleSpec {
+    /// Type of the schedule, which determines the other fields.
     #[serde(rename = "type")]
     pub kind: ScheduleType,
-    /// Cron expression for `cron`: five fields (minute, hour, day of month, month, weekday) or a name such as `@daily`.
+    /// Cron expression for `cron`: five fields (minute, hour, day of month, month, weekday) or a name such as `@daily`;
+    /// at most 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 256, example = "0 9 * * 1-5")]
     pub expression: Option<String>,
-    /// IANA time zone name. Required for `cron`; for `at`, the zone of a time without an offset.
+    /// IANA time zone name. Required for `cron`; for `at`, the zone of a time without an offset. Default for `at`: the
+    /// profile's zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64, example = "Europe/Berlin")]
     pub timezone: Option<String>,
@@ -31,7 +34,7 @@ pub struct ScheduleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 3600)]
     pub interval: Option<i64>,
-    /// Time for `at`, RFC 3339; without an offset it is in `timezone`, else in the profile's zone.
+    /// Time for `at`: RFC 3339, or a local time without an offset in `timezone`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64, example = "2026-12-24T18:00:00")]
     pub datetime: Option<String>,

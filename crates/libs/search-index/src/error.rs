@@ -9,26 +9,26 @@ use crate::row_set::RowNumber;
 
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    #[error("the search index in {folder} is in use by another process", folder = .0.display())]
+    #[error("the search index in {folder} is in use by another process; stop that process", folder = .0.display())]
     Locked(PathBuf),
-    #[error("could not {action} {path} of the search index", path = .path.display())]
+    #[error("failed to {action} {path} of the search index", path = .path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     /// The files differ from what was written. The index must be reset (`Index::reset`) and rebuilt from all rows.
-    #[error("the search index is damaged ({reason}) and has to be built anew from the rows")]
+    #[error("the search index is damaged ({reason}) and must be rebuilt from the rows")]
     Damaged { reason: String },
-    #[error("the vector of row {row} has {found} numbers, the index holds {expected}", row = .row.0)]
+    #[error("the vector of row {row} has {found} dimensions; expected {expected}", row = .row.0)]
     Dimensions { row: RowNumber, expected: usize, found: usize },
     #[error("the vector of row {row} is zero or not finite", row = .row.0)]
     Vector { row: RowNumber },
-    #[error("row {row} has {found} vectors, at most {most} are kept", row = .row.0)]
+    #[error("row {row} has {found} vectors; the limit is {most}", row = .row.0)]
     TooManyVectors { row: RowNumber, found: usize, most: usize },
-    #[error("the query's vector is zero, not finite, or of {found} numbers where {expected} are held")]
+    #[error("the query vector is zero, not finite, or has {found} dimensions instead of {expected}")]
     QueryVector { expected: usize, found: usize },
     #[error("row {row} is not in the search index", row = .0.0)]
     UnknownRow(RowNumber),
-    #[error("the cursor has {found} bytes, at most {most} are kept")]
+    #[error("the cursor has {found} bytes; the limit is {most}")]
     Cursor { found: usize, most: usize },
-    #[error("the search index holds as many documents as it can number")]
+    #[error("the search index is full")]
     Full,
 }
 

@@ -120,7 +120,7 @@ impl MappedFile {
     pub(crate) fn check_length(&self) -> Result<(), IndexError> {
         let found = self.file.metadata().map_err(failed("read", &self.path))?.len();
         if found < self.bytes().len() as u64 {
-            return Err(IndexError::damaged(format!("{} was cut to {found} bytes", self.name())));
+            return Err(IndexError::damaged(format!("{} was truncated to {found} bytes", self.name())));
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl ReadFile {
 
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), IndexError> {
         self.file.read_exact_at(into, offset).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => IndexError::damaged(format!("{} was cut", name_of(&self.path))),
+            std::io::ErrorKind::UnexpectedEof => IndexError::damaged(format!("{} was truncated", name_of(&self.path))),
             _ => failed("read", &self.path)(error),
         })
     }

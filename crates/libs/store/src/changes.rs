@@ -46,7 +46,7 @@ pub struct Change {
 pub struct ChangesPage {
     /// Changes in order.
     pub changes: Vec<Change>,
-    /// Position to store: no change can appear before it any more.
+    /// Position to store: no further change can appear before it.
     pub place: Seq,
     /// Position of the next page, if there may be more changes.
     pub more_after: Option<Seq>,

@@ -41,7 +41,7 @@ impl DatabaseUrl {
         match text.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path)) {
             Some(path) if !path.is_empty() => Ok(Self::Sqlite { path: data_dir.join(path) }),
             _ => Err(StoreError::InvalidUrl {
-                reason: "it must begin with `postgres://` or be `sqlite:` and a path".to_owned(),
+                reason: "it must start with `postgres://`, or with `sqlite:` followed by a path".to_owned(),
             }),
         }
     }

@@ -14,48 +14,50 @@ pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 /// Error of the store. Cheap to clone, because one failed commit is reported to a whole batch.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    #[error("no such row")]
+    #[error("row not found")]
     NoRow,
-    #[error("a row with the same unique value is already there ({detail})")]
+    #[error("a row with the same unique value already exists ({detail})")]
     Unique { detail: String },
-    #[error("a row refers to another one that is not there, or is still referred to ({detail})")]
+    #[error("a row references a missing row, or is still referenced ({detail})")]
     ForeignKey { detail: String },
-    #[error("a row breaks a rule of its table ({detail})")]
+    #[error("a row violates a constraint of its table ({detail})")]
     Constraint { detail: String },
     #[error("column `{column}` cannot be read")]
     Column { column: String, source: ValueError },
     #[error("parameter ${position} cannot be stored")]
     Argument { position: usize, source: ValueError },
     /// The closure panicked; its changes were rolled back without affecting others.
-    #[error("the work on the database failed unexpectedly: {message}")]
+    #[error("the database operation panicked: {message}")]
     Panicked { message: String },
     /// An earlier statement failed, so the transaction can only be rolled back.
-    #[error("an earlier statement of this transaction failed, so it can only be given up")]
+    #[error("an earlier statement of this transaction failed, so it can only be rolled back")]
     Aborted,
     #[error("a transaction must not wait for another transaction")]
     Nested,
-    #[error("the lease on queue item {item} was taken over")]
+    #[error("the lease on queue item {item} was lost to another worker")]
     LostLease { item: String },
-    #[error("a request with this Idempotency-Key was already carried out")]
+    #[error("a request with this Idempotency-Key was already executed")]
     IdempotencyConflict,
     /// The database cannot be reached or cannot write; the condition may be temporary.
-    #[error("the database is not available: {reason}")]
+    #[error("the database is unavailable: {reason}")]
     Unavailable { reason: String, source: Option<Cause> },
-    #[error("too many changes collided at once; try again")]
+    #[error("too many concurrent changes conflict; retry")]
     Contended,
     #[error("the database is closed")]
     Closed,
     #[error("another daemon{} already uses {}; stop it or choose another data directory", holder(*.pid), .path.display())]
     AlreadyRunning { path: PathBuf, pid: Option<u32> },
-    #[error("the database has schema version {found}, this program knows only {known}; use a newer program")]
+    #[error(
+        "the database has schema version {found}, but this version of agentd supports up to {known}; use a newer version"
+    )]
     NewerSchema { found: u32, known: u32 },
-    #[error("SQLite {found} is too old; 3.51.3 or newer is needed")]
+    #[error("SQLite {found} is too old; 3.51.3 or newer is required")]
     OldSqlite { found: String },
-    #[error("the database address is not valid: {reason}")]
+    #[error("the database URL is not valid: {reason}")]
     InvalidUrl { reason: String },
     #[error("migration {version} ({name}) failed")]
     Migration { version: u32, name: String, source: Cause },
-    #[error("migration {version} ({name}) left rows that refer to missing ones in table {table}")]
+    #[error("migration {version} ({name}) left rows in table {table} that reference missing rows")]
     MigrationForeignKeys { version: u32, name: String, table: String },
     #[error("the backup cannot be used: {reason}")]
     Dump { reason: String },
@@ -63,9 +65,9 @@ pub enum StoreError {
     Io { action: &'static str, path: PathBuf, source: Arc<std::io::Error> },
     #[error("reading or writing the backup failed")]
     Stream { source: Arc<std::io::Error> },
-    #[error("the database has no such table ({detail})")]
+    #[error("table not found in the database ({detail})")]
     NoTable { detail: String },
-    #[error("the database refused a statement")]
+    #[error("the database rejected a statement")]
     Database { source: Cause },
 }
 
@@ -88,7 +90,7 @@ impl StoreError {
 
     /// PostgreSQL, or a proxy in front of it, does not respond.
     pub(crate) fn timed_out() -> Self {
-        Self::Unavailable { reason: "it does not answer".to_owned(), source: None }
+        Self::Unavailable { reason: "the server does not respond".to_owned(), source: None }
     }
 
     /// Whether the connection to PostgreSQL was lost, so that another one may succeed; false for timeouts.
@@ -199,16 +201,16 @@ enum Outage {
 fn postgres_outage(code: &str) -> Option<Outage> {
     Some(match code {
         "40001" | "40P01" => Outage::Retry,
-        "53100" => Outage::Down("its disk is full"),
-        "53300" => Outage::Down("it has too many connections"),
-        "25006" => Outage::Down("it is read-only"),
+        "53100" => Outage::Down("the disk of the server is full"),
+        "53300" => Outage::Down("the server has too many connections"),
+        "25006" => Outage::Down("the server is read-only"),
         QUERY_CANCELED => Outage::Down("a statement took too long"),
         "25P03" | "25P04" => Outage::Down("a transaction took too long"),
-        "40003" => Outage::Down("it does not know how a transaction ended"),
-        "57P01" | "57P02" | "57P03" | "57P05" => Outage::Down("it is shutting down or starting"),
+        "40003" => Outage::Down("the outcome of a transaction is unknown"),
+        "57P01" | "57P02" | "57P03" | "57P05" => Outage::Down("the server is shutting down or starting"),
         _ if code.starts_with("08") => Outage::Down("the connection failed"),
-        _ if code.starts_with("53") => Outage::Down("it is out of resources"),
-        _ if code.starts_with("58") => Outage::Down("its storage failed"),
+        _ if code.starts_with("53") => Outage::Down("the server is out of resources"),
+        _ if code.starts_with("58") => Outage::Down("the storage of the server failed"),
         _ => return None,
     })
 }
@@ -216,12 +218,12 @@ fn postgres_outage(code: &str) -> Option<Outage> {
 /// The low byte is the primary code.
 fn sqlite_outage(code: i32) -> Option<&'static str> {
     Some(match code & 0xff {
-        5 | 6 => "another program holds its lock",
-        7 => "memory ran out",
-        8 => "its file is read-only",
-        10 => "reading or writing its file failed",
+        5 | 6 => "another process holds the lock of the database file",
+        7 => "out of memory",
+        8 => "the database file is read-only",
+        10 => "reading or writing the database file failed",
         13 => "the disk is full",
-        14 => "its file cannot be opened",
+        14 => "the database file cannot be opened",
         _ => return None,
     })
 }

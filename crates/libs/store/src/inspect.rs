@@ -51,11 +51,11 @@ pub async fn inspect(url: &DatabaseUrl) -> Result<Option<Inspection>, StoreError
         }
         DatabaseUrl::Postgres(address) => {
             let options = PgConnectOptions::from_str(address.expose()).map_err(|_| StoreError::InvalidUrl {
-                reason: "it must look like postgres://user:password@host:5432/database".to_owned(),
+                reason: "it must have the form postgres://user:password@host:5432/database".to_owned(),
             })?;
             let looking = inspect_postgres(options.disable_statement_logging());
             tokio::time::timeout(TIME_LIMIT, looking).await.unwrap_or_else(|_| {
-                Err(StoreError::Unavailable { reason: "the server does not answer".to_owned(), source: None })
+                Err(StoreError::Unavailable { reason: "the server does not respond".to_owned(), source: None })
             })
         }
     }

@@ -27,11 +27,11 @@ const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 A
 pub async fn server_clock_offset(url: &DatabaseUrl, clock: &Clock) -> Result<Option<i64>, StoreError> {
     let DatabaseUrl::Postgres(address) = url else { return Ok(None) };
     let options = PgConnectOptions::from_str(address.expose()).map_err(|_| StoreError::InvalidUrl {
-        reason: "it must look like postgres://user:password@host:5432/database".to_owned(),
+        reason: "it must have the form postgres://user:password@host:5432/database".to_owned(),
     })?;
     let measuring = measure(options.disable_statement_logging(), clock);
     tokio::time::timeout(TIME_LIMIT, measuring).await.unwrap_or_else(|_| {
-        Err(StoreError::Unavailable { reason: "the server does not answer".to_owned(), source: None })
+        Err(StoreError::Unavailable { reason: "the server does not respond".to_owned(), source: None })
     })
 }
 

@@ -82,13 +82,13 @@ impl fmt::Debug for Value {
 /// Reason why a value cannot be stored, or read as the requested type.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ValueError {
-    #[error("there is no such column")]
+    #[error("the column does not exist")]
     Missing,
-    #[error("it is NULL")]
+    #[error("the value is NULL")]
     Null,
-    #[error("it is {found} where {wanted} is needed")]
+    #[error("expected {wanted}, found {found}")]
     Mismatch { wanted: Kind, found: Kind },
-    #[error("the number does not fit")]
+    #[error("the number is out of range")]
     OutOfRange,
     #[error("text must not contain the character NUL")]
     Nul,
@@ -96,7 +96,7 @@ pub enum ValueError {
     Utf8,
     #[error("type `{name}` of the database is not supported")]
     UnsupportedType { name: String },
-    #[error("the JSON in it is not what was expected")]
+    #[error("the JSON does not have the expected structure")]
     Json { source: Arc<serde_json::Error> },
     #[error("{reason}")]
     Other { reason: String },

@@ -107,7 +107,7 @@ fn insufficient_scope() -> ApiError {
     ApiError::new(
         StatusCode::FORBIDDEN,
         "insufficient_scope",
-        "This API key may only read; use a key with the scope `full`",
+        "This API key is read-only; use a key with the scope `full`",
     )
 }
 

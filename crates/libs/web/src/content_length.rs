@@ -26,6 +26,6 @@ pub(crate) fn too_large() -> ApiError {
     ApiError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
-        "The request body is larger than this endpoint takes",
+        "The request body exceeds the limit of this endpoint",
     )
 }

@@ -165,7 +165,7 @@ pub(crate) fn page_credential(request: &Request) -> Result<Option<PageCredential
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "csrf_header_missing",
-            "A request that changes something with the session cookie needs the header `X-Svc-Csrf: 1`",
+            "Requests with a session cookie that are not read-only require the header `X-Svc-Csrf: 1`",
         ));
     }
     let secret = text(headers, &PAGE_SECRET_HEADER).map(|secret| Secret::new(secret.to_owned()));

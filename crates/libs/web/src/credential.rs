@@ -43,14 +43,16 @@ impl From<AccessDenied> for ApiError {
     fn from(denied: AccessDenied) -> Self {
         match denied {
             AccessDenied::Refused { code, message } => Self::new(StatusCode::UNAUTHORIZED, code, message),
-            AccessDenied::TooMany { retry_after } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", "Too many attempts; try again later")
-                    .with_retry_after(retry_after)
-            }
+            AccessDenied::TooMany { retry_after } => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_attempts",
+                "Too many attempts; retry after the time in `Retry-After`",
+            )
+            .with_retry_after(retry_after),
             AccessDenied::Unavailable => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "database_unavailable",
-                "The credential cannot be checked because the database is away; try again shortly",
+                "The credential cannot be checked because the database is unavailable; retry shortly",
             )
             .with_retry_after(Duration::from_secs(1)),
         }

@@ -115,7 +115,7 @@ impl ApiError {
         let mut api_error = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal_error",
-            format!("Something went wrong inside the daemon; its log explains it under {error_id}"),
+            format!("Internal error; see {error_id} in the daemon's log"),
         );
         api_error.body.error_id = Some(error_id);
         api_error
@@ -180,7 +180,7 @@ impl IntoResponse for ApiError {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
         if let Some(after) = self.retry_after {
-            // Whole seconds, rounded up, so that a client that waits as told is not too early.
+            // Rounded up to whole seconds, so that a client that waits exactly this long is not too early.
             let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         }

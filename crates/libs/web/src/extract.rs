@@ -65,7 +65,7 @@ pub(crate) fn body_error(rejection: &axum::extract::rejection::BytesRejection) -
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return too_large();
     }
-    ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "The request body broke off; send it again")
+    ApiError::new(StatusCode::BAD_REQUEST, "body_unreadable", "The request body is incomplete; send it again")
 }
 
 fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
@@ -118,7 +118,7 @@ fn syntax_problem(body: &[u8], error: &serde_json::Error) -> String {
     if error.to_string().starts_with("recursion limit") {
         return "The body is nested deeper than 128 levels".to_owned();
     }
-    format!("The body is not JSON: line {}, column {}", error.line(), error.column())
+    format!("The body is not valid JSON: line {}, column {}", error.line(), error.column())
 }
 
 fn deserialize_valid<T: DeserializeOwned>(value: Value, problems: Vec<FieldProblem>) -> Result<T, ApiError> {
@@ -271,7 +271,7 @@ where
             Err(_) => Err(ApiError::new(
                 StatusCode::BAD_REQUEST,
                 "invalid_path",
-                "The path has a part that is not valid here; check how it is encoded",
+                "A segment of the path is not valid; check its encoding",
             )),
         }
     }

@@ -13,11 +13,7 @@ use crate::error::{ApiError, new_error_id};
 
 #[must_use]
 pub fn not_found() -> ApiError {
-    ApiError::new(
-        StatusCode::NOT_FOUND,
-        "not_found",
-        "There is nothing at this path; GET /api/openapi.json lists what there is",
-    )
+    ApiError::new(StatusCode::NOT_FOUND, "not_found", "Path not found; list the endpoints with GET /api/openapi.json")
 }
 
 /// Creates the 405 response; the router adds the `Allow` header.
@@ -26,7 +22,7 @@ pub fn method_not_allowed() -> ApiError {
     ApiError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "This path does not take that method; the header `Allow` names those it takes",
+        "Method not allowed; the header `Allow` lists the allowed methods",
     )
 }
 

@@ -64,7 +64,7 @@ impl HostPolicy {
         Err(ApiError::new(
             StatusCode::MISDIRECTED_REQUEST,
             "unknown_host",
-            "This daemon does not answer to that host name; use its IP address or localhost, or add the name to SVC_ALLOWED_HOSTS",
+            "The host name is not allowed; use the IP address or localhost, or add the name to SVC_ALLOWED_HOSTS",
         ))
     }
 }

@@ -260,7 +260,7 @@ fn replay(known: &KnownRequest, found: FoundRecord) -> Result<Replay, ApiError> 
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "idempotency_key_reused",
-            "This Idempotency-Key was used for another request; take a new key",
+            "This Idempotency-Key was used for another request; use a new key",
         ));
     }
     Ok(match answer {
@@ -292,7 +292,9 @@ fn already_done(id: &str) -> ApiError {
     ApiError::new(
         StatusCode::CONFLICT,
         "already_done",
-        format!("This was done before and made {id}; its secret was shown then and is not kept"),
+        format!(
+            "An earlier request with this Idempotency-Key created {id}; its secret was returned then and is not stored"
+        ),
     )
 }
 
@@ -300,7 +302,7 @@ fn in_progress_error() -> ApiError {
     ApiError::new(
         StatusCode::CONFLICT,
         "still_under_way",
-        "The first request with this Idempotency-Key is still being worked on; ask again shortly",
+        "The first request with this Idempotency-Key is still being processed; retry shortly",
     )
     .with_retry_after(Duration::from_secs(1))
 }

@@ -71,7 +71,7 @@ impl Pace {
         let error = ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
             "body_too_slow",
-            "The request body came too slowly; send it again over a better connection",
+            "The request body was received too slowly; send it again over a faster connection",
         );
         let mut rejected = error.into_response();
         // The replacement keeps the extensions, because a route was matched.
@@ -99,7 +99,7 @@ impl PacedBody {
 
     fn fail(&self) -> axum::Error {
         self.is_too_slow.store(true, Ordering::Release);
-        axum::Error::new("the body came too slowly")
+        axum::Error::new("the body was received too slowly")
     }
 }
 

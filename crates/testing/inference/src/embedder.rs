@@ -192,18 +192,18 @@ impl Embedder for FakeEmbedder {
 fn check(texts: &[String]) -> Result<(), LocalError> {
     let invalid = |message| Err(LocalError::new(LocalErrorCode::Invalid, message));
     if texts.len() > MAX_TEXTS_PER_CALL {
-        return invalid(format!("{} texts are too many for one call; give at most {MAX_TEXTS_PER_CALL}", texts.len()));
+        return invalid(format!("too many texts in one call ({}, limit {MAX_TEXTS_PER_CALL})", texts.len()));
     }
     match texts.iter().map(String::len).max() {
         Some(longest) if longest > MAX_TEXT_BYTES => {
-            invalid(format!("a text of {longest} bytes is too long; the longest may have {MAX_TEXT_BYTES}"))
+            invalid(format!("a text is too long ({longest} bytes, limit {MAX_TEXT_BYTES})"))
         }
         _ => Ok(()),
     }
 }
 
 fn no_words() -> LocalError {
-    LocalError::new(LocalErrorCode::Invalid, "the query holds no word whose meaning could be looked for")
+    LocalError::new(LocalErrorCode::Invalid, "the query contains no searchable words")
 }
 
 fn names(text: &str) -> Vec<NamedSpan> {

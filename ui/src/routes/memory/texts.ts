@@ -58,7 +58,7 @@ export const say = texts({
     contentHint: 'Up to 50,000 characters.',
     summary: 'Summary',
     topics: 'Topics',
-    topicsHint: 'Comma-separated, 32 at most.',
+    topicsHint: 'Comma-separated, up to 32.',
     when: 'Date and time',
     whenHint: 'Leave empty to use the current time.',
     stored: 'Added',
@@ -134,7 +134,7 @@ export const say = texts({
     avgValence: 'Average sentiment',
     usageRate: 'Recall usage',
     noRecall: 'No recalls yet',
-    recallDetail: '{used} of {all} recalled episodes were used in a reply, {ignored} were not.',
+    recallDetail: 'Recalled episodes used in a reply: {used} of {all}. Not used: {ignored}.',
     importanceDistribution: 'Episodes by importance',
     bySource: 'Episodes by source',
     byType: 'Entities by type',
@@ -174,6 +174,8 @@ export const say = texts({
     source_conversation: 'Conversation',
     source_insight: 'Summary',
     source_task: 'Task',
+    source_agent: 'Agent',
+    source_hook: 'Hook',
   },
   de: {
     title: 'Gedächtnis',
@@ -308,13 +310,13 @@ export const say = texts({
     avgValence: 'Mittlere Stimmung',
     usageRate: 'Genutzte Abrufe',
     noRecall: 'Noch keine Abrufe',
-    recallDetail: '{used} von {all} abgerufenen Episoden wurden in einer Antwort genutzt, {ignored} nicht.',
+    recallDetail: 'In einer Antwort genutzte abgerufene Episoden: {used} von {all}. Nicht genutzt: {ignored}.',
     importanceDistribution: 'Episoden nach Wichtigkeit',
     bySource: 'Episoden nach Quelle',
     byType: 'Entitäten nach Typ',
     bucket: '{from} bis {to}',
     jobs: 'Aufgaben',
-    jobsText: 'Diese Aufgaben laufen auch automatisch, wie in den Einstellungen festgelegt. Verarbeitete Daten werden nicht erneut verarbeitet.',
+    jobsText: 'Diese Aufgaben laufen auch automatisch, wie in den Gedächtniseinstellungen festgelegt. Verarbeitete Daten werden nicht erneut verarbeitet.',
     consolidate_conversations: 'Unterhaltungen konsolidieren',
     consolidateText: 'Speichert neue Informationen aus Unterhaltungen und führt Duplikate zusammen.',
     generate_episodes: 'Unterhaltungen zusammenfassen',
@@ -348,10 +350,12 @@ export const say = texts({
     source_conversation: 'Unterhaltung',
     source_insight: 'Zusammenfassung',
     source_task: 'Aufgabe',
+    source_agent: 'Agent',
+    source_hook: 'Hook',
   },
 });
 
-const SOURCES = ['manual', 'conversation', 'insight', 'task'] as const;
+const SOURCES = ['manual', 'conversation', 'insight', 'task', 'agent', 'hook'] as const;
 const KINDS = ['person', 'place', 'organization', 'language', 'framework', 'tool', 'concept', 'date'] as const;
 
 /** Labels of known sources and types; others are shown as they are. */

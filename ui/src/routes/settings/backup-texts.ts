@@ -18,7 +18,7 @@ export const say = texts({
     makeFailed: 'The last backup failed: {why}',
     makeInterrupted: 'agentd was stopped during a backup. Create the backup again.',
     upload: 'Upload backup',
-    uploading: 'Uploading… {percent} %',
+    uploading: 'Uploading… {percent}%',
     uploaded: '{name} uploaded and verified.',
     noRoom: 'This file needs {size}, but only {room} is available. Delete old backups or raise the limit.',
     kept: 'Backups',

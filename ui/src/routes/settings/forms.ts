@@ -9,7 +9,6 @@ export interface FormField {
   maximum?: number;
   maxLength?: number;
   default?: unknown;
-  description?: string;
   fields?: FormField[];
 }
 

@@ -162,7 +162,7 @@ fn confirm(summary: &ArchiveSummary, config: &Config) -> Result<(), CliError> {
     );
     if !std::io::stdin().is_terminal() {
         return Err(CliError::Usage(
-            "a restore replaces all data, and there is no terminal to confirm it; use --yes".to_owned(),
+            "a restore replaces all data and must be confirmed, but stdin is not a terminal; use --yes".to_owned(),
         ));
     }
     say_piece(question);

@@ -104,5 +104,5 @@ async fn added_domain_with_a_binding_that_no_slot_accepts_prevents_startup() {
         domains.bind(Binding::new::<dyn HasNoSlot>(Arc::new(greetings)));
     }));
     let refused = app.try_start().await.expect_err("no slot accepts the binding");
-    assert!(refused.contains("no slot takes dyn ") && refused.contains("HasNoSlot"), "{refused}");
+    assert!(refused.contains("no slot accepts dyn ") && refused.contains("HasNoSlot"), "{refused}");
 }

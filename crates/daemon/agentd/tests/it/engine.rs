@@ -198,7 +198,7 @@ async fn provider_failures_have_distinct_codes() {
         assert_eq!(events[1].data["code"], code);
         let message = events[1].data["message"].as_str().unwrap_or_default();
         assert!(message.len() > 10, "{events:?}");
-        assert_eq!(message.ends_with("; try again in 3600 seconds"), code == "rate_limit", "{message}");
+        assert_eq!(message.ends_with("; retry in 3600 seconds"), code == "rate_limit", "{message}");
         let stored = reply(&talk, &events).await;
         assert_eq!((&stored["content"], &stored["status"]), (&json!(""), &json!("failed")));
         assert_eq!(talk.usage().await, vec![("missing".to_owned(), 0, 0); calls]);

@@ -81,10 +81,10 @@ fn write_type(page: &mut String, name: &str, fires: &str, fields: &[Field]) {
 /// Writes the page first if `AGENTD_TEST_REWRITE` is set.
 #[test]
 fn guide_page_matches_the_catalogue() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/events.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/events.md");
     if std::env::var_os("AGENTD_TEST_REWRITE").is_some() {
         std::fs::write(&path, guide()).expect("the page is written");
     }
     let page = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(page == guide(), "docs/guide/events.md is out of date; run `make events-guide`");
+    assert!(page == guide(), "docs/reference/events.md is out of date; run `make events-guide`");
 }

@@ -215,7 +215,7 @@ async fn unread_bodies_are_limited_too() {
     let large = || vec![b'x'; 3 << 20];
     for path in ["/api/auth/validate", "/api/auth/ticket", "/api/providers/openai/test", "/api/auth/logout"] {
         let answer = app.post(path).raw_json(large()).send().await;
-        assert!(answer.expect_error(413, "body_too_large").text().contains("larger than this endpoint takes"));
+        assert!(answer.expect_error(413, "body_too_large").text().contains("exceeds the limit of this endpoint"));
     }
     let refused = app.post("/api/auth/ticket").anonymous().raw_json(large()).send().await;
     refused.expect_error(401, "missing_credential");

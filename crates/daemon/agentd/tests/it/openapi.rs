@@ -56,7 +56,7 @@ fn fields_of(schema: &Value) -> BTreeSet<String> {
     own.chain(parts).collect()
 }
 
-/// The rule of docs/api-design.md, whose table names every exception.
+/// The rule of docs/reference/api.md, whose table names every exception.
 #[test]
 fn actions_answer_the_thing_they_acted_on() {
     let shown = |path: &str| operations().iter().find(|one| one.method == "get" && one.path == path);
@@ -71,11 +71,11 @@ fn actions_answer_the_thing_they_acted_on() {
             exceptions.insert(format!("POST {}", action.path));
         }
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/api-design.md");
-    let page = std::fs::read_to_string(page).expect("docs/api-design.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/api.md");
+    let page = std::fs::read_to_string(page).expect("docs/reference/api.md");
     let named = page.lines().filter_map(|line| line.strip_prefix("| `POST ")?.split('`').next());
     let named: BTreeSet<String> = named.map(|path| format!("POST {path}")).collect();
-    assert_eq!(exceptions, named, "docs/api-design.md names what actions answer something else");
+    assert_eq!(exceptions, named, "docs/reference/api.md names what actions answer something else");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `kill -9` at every step of a turn with tools, and the state after the restart. The table in docs/guide/tools.md
+//! `kill -9` at every step of a turn with tools, and the state after the restart. The table in docs/reference/turns.md
 //! documents the results.
 
 use std::sync::Arc;

@@ -55,7 +55,7 @@ async fn guide_tables_match_the_daemon() {
     const END: &str = "\n<!-- end of workers -->";
     let app = TestApp::with_owner().await;
     let expected = tables(&listed(&app).await);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/monitoring.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/workers.md");
     let page = std::fs::read_to_string(&path).expect("the page");
     let (before, after) = page.split_once(BEGIN).expect("the start marker");
     let (shown, rest) = after.split_once(END).expect("the end marker");

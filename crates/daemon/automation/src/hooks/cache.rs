@@ -156,7 +156,7 @@ async fn find_headers(read: &mut Read, vault: &Vault, hook: &Hook) -> Result<Res
         };
         let (Ok(header), Ok(mut value)) = (HeaderName::try_from(name.as_str()), HeaderValue::try_from(secret.expose()))
         else {
-            return Ok(Err(format!("the hook's {what} cannot be written; enter it again")));
+            return Ok(Err(format!("the {what} of the hook is invalid; enter it again")));
         };
         value.set_sensitive(true);
         headers.insert(header, value);
@@ -172,7 +172,7 @@ async fn find_code_secrets(
 ) -> Result<Result<BTreeMap<String, Secret>, String>, HookError> {
     let mut values = BTreeMap::new();
     for name in hook.sealed_values() {
-        match find_secret(read, vault, &hook.id, &name, "secret in its config").await? {
+        match find_secret(read, vault, &hook.id, &name, "config secret").await? {
             Ok(secret) => drop(values.insert(name, secret)),
             Err(problem) => return Ok(Err(problem)),
         }
@@ -191,7 +191,7 @@ async fn find_secret(
     match vault.get_in(read, &secret_scope(id), name).await {
         Ok(Some(secret)) => Ok(Ok(secret)),
         // A backup without its secrets was restored.
-        Ok(None) => Ok(Err(format!("the hook's {what} is missing; enter it again"))),
+        Ok(None) => Ok(Err(format!("the {what} of the hook is missing; enter it again"))),
         // One secret that cannot be decrypted must not prevent the other hooks from loading.
         Err(error @ VaultError::Unsealable { .. }) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),

@@ -16,19 +16,19 @@ const MAX_ERROR_BYTES: usize = 2_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    #[error("there is no hook `{id}`; GET /api/hooks lists those there are")]
+    #[error("hook `{id}` not found; list hooks with GET /api/hooks")]
     NotFound { id: String },
-    #[error("there is no bundled hook `{id}`; GET /api/hooks/bundled lists those there are")]
+    #[error("bundled hook `{id}` not found; list bundled hooks with GET /api/hooks/bundled")]
     NoSuchBundled { id: String },
-    #[error("the hook has no delivery `{id}`; what has ended is kept for a bounded time")]
+    #[error("delivery `{id}` not found; completed deliveries are deleted after their retention period")]
     NoSuchDelivery { id: String },
-    #[error("{MAX_HOOKS} hooks exist already, which is the most that are kept; delete one first")]
+    #[error("hook limit reached ({MAX_HOOKS}); delete a hook first")]
     TooMany,
-    #[error("the delivery is {status}; only a failed or dead_letter one can be retried")]
+    #[error("the delivery is {status}; only failed and dead_letter deliveries can be retried")]
     NotFailed { status: &'static str },
-    #[error("the hook of this delivery was deleted, so it cannot be sent any more; make a new hook for what comes")]
+    #[error("the hook of this delivery was deleted; its deliveries cannot be retried")]
     Deleted,
-    #[error("only http hooks deliver; POST /api/hooks/{{id}}/test runs any hook")]
+    #[error("the hook is not an http hook; test it with POST /api/hooks/{{id}}/test")]
     NotHttp,
     #[error("the hook is not valid")]
     Invalid { problems: Vec<FieldProblem> },
@@ -40,7 +40,7 @@ pub enum HookError {
     Notify(#[from] NotifyError),
     #[error(transparent)]
     Vault(#[from] VaultError),
-    #[error("the hooks cannot be read or changed now")]
+    #[error("failed to read or update hooks; retry")]
     Store(#[from] StoreError),
 }
 

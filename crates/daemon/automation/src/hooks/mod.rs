@@ -93,7 +93,7 @@ impl Domain for Hooks {
 impl Hooks {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let family = Family::gauge("svc_hook_queue", "Deliveries of hooks that are kept, by their status.");
+        let family = Family::gauge("svc_hook_queue", "Retained hook deliveries by status.");
         metrics.read(family.by(&["status"]), self, async |hooks| {
             let counts = hooks.queue_stats().await?;
             Ok(Sample::each([
@@ -104,24 +104,24 @@ impl Hooks {
                 ("dead_letter", counts.dead_letter),
             ]))
         });
-        let help = "Attempts of deliveries of hooks by what came of them, since the daemon started.";
+        let help = "Hook delivery attempts by outcome since the daemon started.";
         metrics.read(Family::counter("svc_hook_deliveries_total", help).by(&["status"]), self, async |hooks| {
             let ends = hooks.delivery_outcomes();
             let ends = [("success", ends.success), ("failed", ends.failed), ("dead_letter", ends.dead_letter)];
             Ok(Sample::each(ends))
         });
-        let help = "The age of the oldest event that no hook has looked at.";
+        let help = "Age of the oldest event that the hook reader has not processed, in seconds.";
         metrics.read(Family::gauge("svc_hook_reader_lag_seconds", help), self, async |hooks| {
             Ok(Sample::seconds(hooks.reader_lag().await?))
         });
-        let help = "1 while so much waits to be delivered that events are left where they are.";
+        let help = "1 while the hook reader is paused because the backlog is full, otherwise 0.";
         metrics.read(Family::gauge("svc_hook_reader_paused", help), self, async |hooks| {
             Ok(Sample::one(hooks.is_reader_paused().into()))
         });
-        let help = "Hooks for which so much waits without getting on that what further comes for them is given up.";
+        let help = "Stalled hooks whose new work is dead-lettered because their backlog is full.";
         metrics
             .read(Family::gauge("svc_hooks_behind", help), self, async |hooks| Ok(Sample::one(hooks.stalled_hooks())));
-        let help = "Receivers that nothing is sent to for a while because they failed.";
+        let help = "Hook receivers whose circuit is open after repeated failures.";
         metrics.read(Family::gauge("svc_hook_open_circuits", help), self, async |hooks| {
             Ok(Sample::one(hooks.open_circuits().await?))
         });

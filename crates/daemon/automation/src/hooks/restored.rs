@@ -20,7 +20,7 @@ impl ValidateRestored for ValidateHooks {
 
 async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
     if store::count_hooks(read).await? > MAX_HOOKS {
-        return Ok(Some(format!("it holds more than {MAX_HOOKS} hooks, which is the most that there can be")));
+        return Ok(Some(format!("the archive contains more than {MAX_HOOKS} hooks, which is the limit")));
     }
     let database = store::find_version(read).await?.database;
     Ok(store::list_hooks(read, &database).await?.iter().find_map(fault_of))
@@ -33,7 +33,7 @@ fn fault_of(hook: &Hook) -> Option<String> {
     }
     let is_scoped = hook.agent_name().is_some_and(|name| !name.is_empty());
     if is_scoped != hook.agent_id.is_some() || (!is_scoped && hook.scope != Hook::GLOBAL) {
-        return Some(format!("the hook `{shown}` is not valid: its scope names no agent, or another one"));
+        return Some(format!("the hook `{shown}` is not valid: its scope does not match its agent"));
     }
     if !(1..=Hook::MAX_RETRIES).contains(&hook.max_retries) {
         return Some(format!(

@@ -10,19 +10,19 @@ use super::model::MAX_BODY_BYTES;
 
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    #[error("the message has {bytes} bytes, more than the {MAX_BODY_BYTES} that are sent; shorten it")]
+    #[error("the message is too large ({bytes} bytes, limit {MAX_BODY_BYTES}); shorten it")]
     BodyTooLarge { bytes: usize },
-    #[error("there is no such notification; what has ended is kept for 30 days")]
+    #[error("notification not found; completed notifications are deleted after 30 days")]
     NotFound,
-    #[error("the notification is {status}; only a dead_letter can be retried")]
+    #[error("the notification is {status}; only dead_letter notifications can be retried")]
     NotDead { status: &'static str },
-    #[error("there is no such device; it was removed, or its push service has forgotten it")]
+    #[error("push device not found; it was removed, or its subscription expired")]
     DeviceNotFound,
-    #[error("{most} devices are woken already; remove one that is not needed any more")]
+    #[error("push device limit reached ({most}); remove a device first")]
     TooManyDevices { most: u64 },
     #[error("{0}")]
     NotPushed(String),
-    #[error("the address is not valid")]
+    #[error("the request is not valid")]
     Invalid(Vec<FieldProblem>),
     #[error(transparent)]
     Email(#[from] EmailError),

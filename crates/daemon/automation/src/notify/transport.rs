@@ -99,7 +99,9 @@ impl Transports {
         known().rfind(|transport| transport.platform() == platform).cloned().ok_or_else(|| {
             let names: BTreeSet<&str> = known().map(|transport| transport.platform()).collect();
             let names = names.into_iter().collect::<Vec<_>>().join(", ");
-            DeliveryFailure::later(format!("there is no way to send to `{platform}`; there is: {names}"))
+            DeliveryFailure::later(format!(
+                "cannot send to `{platform}`: the platform is not available; available are {names}"
+            ))
         })
     }
 }

@@ -43,8 +43,8 @@ impl Webhook {
 
     async fn post(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
         // The target was validated, so its URL parses.
-        let url =
-            Url::parse(&message.channel).map_err(|_| DeliveryFailure::permanent("the webhook has no valid url"))?;
+        let url = Url::parse(&message.channel)
+            .map_err(|_| DeliveryFailure::permanent("the URL of the webhook is not valid"))?;
         let host = shown_channel(Target::WEBHOOK, &message.channel);
         // A policy refusal is retried too, because the owner may permit the address meanwhile.
         let failed = |error: NetError| DeliveryFailure::later(error.to_string());
@@ -102,10 +102,10 @@ fn classify(host: &str, status: StatusCode, retry_after_delay: Option<Duration>)
     }
     let message = match status {
         _ if status.is_redirection() => {
-            format!("{host} answered {status}, and redirects are not followed; name the address it leads to")
+            format!("{host} responded with {status}; redirects are not followed, so set the final URL")
         }
-        StatusCode::GONE => format!("{host} answered {status}: nobody listens there any more"),
-        _ => format!("{host} answered {status}"),
+        StatusCode::GONE => format!("{host} responded with {status}: the receiver no longer exists; set another URL"),
+        _ => format!("{host} responded with {status}"),
     };
     let retry = match (status, retry_after_delay) {
         (StatusCode::GONE, _) => Retry::Never,

@@ -130,7 +130,7 @@ const BATCH_SIZE: u32 = 100;
 /// Age after which a pending message without an update is checked. Exceeds the duration of a delivery.
 const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 const LAST_ATTEMPT_LOST: &str =
-    "the daemon ended during the last attempt, so nobody knows whether it arrived; retry it if it did not";
+    "the daemon ended during the last attempt, so the message may or may not have arrived; retry it if it did not";
 
 /// Deletes expired messages, and settles messages whose last attempt was interrupted by the end of its daemon.
 impl PurgeTask for Notify {

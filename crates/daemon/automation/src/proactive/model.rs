@@ -19,7 +19,8 @@ agentd_store::stored_ids!(ProactiveTurnId);
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 const MAX_REASON_BYTES: usize = 2_000;
 
-/// Cause of a proactive turn.
+/// Cause of a proactive turn: `failed_run` (the last run of a job failed) or `suggestion` (a schedule was suggested
+/// from the owner's habits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProactiveCause)]
@@ -45,6 +46,8 @@ impl CauseKind {
     }
 }
 
+/// Status of a proactive turn: `running`, `success`, `failed`, `cancelled` or `interrupted` (the daemon ended during
+/// the turn).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProactiveTurnStatus)]

@@ -21,7 +21,7 @@ pub(super) fn routes() -> Routes<Proactive> {
 struct TurnView {
     id: ProactiveTurnId,
     agent_id: AgentId,
-    /// Day that the turn counts for, in the profile's time zone.
+    /// Date that the turn counts for, as `YYYY-MM-DD` in the profile's time zone.
     #[schema(example = "2026-01-31")]
     day: String,
     cause: CauseKind,
@@ -30,19 +30,23 @@ struct TurnView {
     /// Job of the failed run; null for a suggestion.
     #[schema(required)]
     job_id: Option<String>,
+    /// Subject of the message to the owner.
     subject: String,
-    /// Error of the failed run, or the reason for the suggestion.
+    /// Error of the failed run, or the reason for the suggestion; at most 2,000 bytes.
     reason: String,
     status: TurnStatus,
-    /// Session of the turn; its log is available at `/api/chat/sessions/{session_id}/stream` for one day.
+    /// Session of the turn; its log is available at `/api/chat/sessions/{session_id}/stream` for one day. Null if the
+    /// turn has no session.
     #[schema(required)]
     session_id: Option<String>,
-    /// Output of the agent.
+    /// Output of the agent, truncated to 65,536 bytes; null if there is none.
     #[schema(required)]
     output: Option<String>,
+    /// Error code and message of a failed turn; null if there was no error.
     #[schema(required)]
     error: Option<String>,
     started_at: Timestamp,
+    /// Time at which the turn ended; null while running.
     #[schema(required)]
     completed_at: Option<Timestamp>,
 }
@@ -68,8 +72,10 @@ impl From<ProactiveTurn> for TurnView {
     }
 }
 
+/// Page of proactive turns, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProactiveTurnList {
+    /// Proactive turns of this page.
     turns: Vec<TurnView>,
     /// Total number of matches on all pages.
     total: u64,
@@ -78,11 +84,13 @@ struct ProactiveTurnList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ProactiveQuery {
-    /// Returns only turns of this agent, by id or `svc_name`.
+    /// Returns only turns of this agent, by id or `svc_name`. Default: all agents.
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    /// Maximum number of turns to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of turns to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -95,7 +103,7 @@ struct ProactiveQuery {
     get, path = "/api/scheduler/proactive", tag = "scheduler", params(ProactiveQuery),
     responses(
         (status = 200, body = ProactiveTurnList),
-        (status = 404, body = ErrorBody, description = "There is no such agent"),
+        (status = 404, body = ErrorBody, description = "The agent was not found"),
     ),
 )]
 async fn list_proactive_turns(

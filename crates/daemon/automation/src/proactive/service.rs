@@ -29,7 +29,7 @@ const SUGGESTION_INTERVAL: Duration = Duration::from_secs(3_600);
 pub enum ProactiveError {
     #[error(transparent)]
     Agent(#[from] AgentError),
-    #[error("turns that agents began by themselves cannot be read now")]
+    #[error("failed to read proactive turns; retry")]
     Store(#[from] StoreError),
 }
 

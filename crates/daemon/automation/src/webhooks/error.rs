@@ -13,32 +13,32 @@ use super::signature::SignatureProblem;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    #[error("there is no webhook `{id}`; GET /api/webhooks lists those there are")]
+    #[error("webhook `{id}` not found; list webhooks with GET /api/webhooks")]
     NotFound { id: String },
-    #[error("this webhook has no delivery `{id}`, or none any more; GET its deliveries for those there are")]
+    #[error("delivery `{id}` not found; list deliveries with GET /api/webhooks/{{id}}/deliveries")]
     DeliveryNotFound { id: String },
     #[error("the webhook is not valid")]
     Invalid { problems: Vec<FieldProblem> },
-    #[error("{MAX_WEBHOOKS} webhooks exist already, which is the most one daemon keeps; delete one first")]
+    #[error("webhook limit reached ({MAX_WEBHOOKS}); delete a webhook first")]
     TooMany,
     #[error(transparent)]
     Signature(#[from] SignatureProblem),
-    #[error("the webhook is switched off and takes nothing until its owner switches it on")]
+    #[error("the webhook is disabled; its owner must enable it first")]
     Disabled,
-    #[error("this Idempotency-Key was used for another body; take a new key")]
+    #[error("this Idempotency-Key was used with another body; use a new key")]
     KeyReused,
-    #[error("too many requests came through this webhook; wait as long as `Retry-After` says")]
+    #[error("rate limit of the webhook reached; retry after the time in `Retry-After`")]
     TooFast { retry_after: Duration },
-    #[error("too many requests came through all webhooks together; wait as long as `Retry-After` says")]
+    #[error("rate limit of all webhooks together reached; retry after the time in `Retry-After`")]
     TooFastInAll { retry_after: Duration },
     /// The backlog of accepted requests is too large.
-    #[error("{backlog}; send the request again as `Retry-After` says")]
+    #[error("{backlog}; retry after the time in `Retry-After`")]
     Overloaded { backlog: &'static str },
     #[error(transparent)]
     Agent(#[from] AgentError),
     #[error(transparent)]
     Vault(#[from] VaultError),
-    #[error("webhooks cannot be read or changed now")]
+    #[error("failed to read or update webhooks; retry")]
     Store(#[from] StoreError),
 }
 

@@ -29,19 +29,21 @@ pub enum SignatureProblem {
          three headers of Standard Webhooks"
     )]
     Missing,
-    #[error("the signature is not right; it must be made with this webhook's secret over the very bytes of the body")]
+    #[error("the signature is wrong; compute it with the secret of this webhook over the raw bytes of the body")]
     Wrong,
-    #[error("`{header}` is missing; Standard Webhooks send it with `webhook-signature`, which is made over it too")]
+    #[error("the header `{header}` is missing; Standard Webhooks requires it together with `webhook-signature`")]
     Absent { header: &'static str },
     #[error(
-        "`{header}` cannot be read; it must be there once and be plain text, and `webhook-timestamp` whole seconds \
+        "the header `{header}` is not valid; send it once, as plain text, and `webhook-timestamp` as whole seconds \
          since 1970"
     )]
     Unreadable { header: &'static str },
-    #[error("the signature is right but too old or too new; `webhook-timestamp` must be the present time, in seconds")]
+    #[error(
+        "the signature is correct but its `webhook-timestamp` is not current; send the current Unix time in seconds"
+    )]
     Stale,
     /// The secret was removed by the owner, or is missing after a restore without secrets.
-    #[error("the webhook has no secret, so nothing can be signed for it; its owner has to set one")]
+    #[error("the webhook has no secret, so requests cannot be verified; its owner must set one")]
     NoSecret,
 }
 

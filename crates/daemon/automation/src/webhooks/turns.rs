@@ -13,7 +13,7 @@ use super::store::{deliveries, disable_of_agent};
 pub(super) const TURN_SINK: &str = "webhook";
 /// Maximum size of a stored output, in bytes. The session log retains the full output for one day.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
-const AGENT_DELETED: &str = "its agent was deleted; name another one and switch it on";
+const AGENT_DELETED: &str = "the agent was deleted; set another agent and enable the webhook";
 
 /// Returns the delivery status for a completed turn, or `None` while it is running.
 fn final_status(status: SessionStatus) -> Option<DeliveryStatus> {

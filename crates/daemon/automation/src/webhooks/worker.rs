@@ -76,8 +76,8 @@ impl ItemHandler for StartTurns {
         };
         let agent = find_agent(webhooks, &webhook).await?;
         let request = deliveries::find_request(&mut webhooks.context().db.read().await?, &delivery.id).await?;
-        let request =
-            request.ok_or_else(|| Failure::permanent(DeliveryStatus::Failed, "its request is not kept any more"))?;
+        let request = request
+            .ok_or_else(|| Failure::permanent(DeliveryStatus::Failed, "the request of the delivery was deleted"))?;
         let prompt = build_prompt(&webhook, &request, &webhooks.context().entropy);
         let turn = StartTurn {
             origin: Origin::of(OriginKind::Webhook),
@@ -94,7 +94,7 @@ impl ItemHandler for StartTurns {
             if deliveries::update_started(tx, &delivery.id, &agent_id, session.as_str()).await? {
                 return Ok(());
             }
-            Err(Failure::permanent(DeliveryStatus::Cancelled, "it was begun or ended already"))
+            Err(Failure::permanent(DeliveryStatus::Cancelled, "the delivery has already started or ended"))
         };
         let session = webhooks.engine().start(turn, open).await?;
         webhooks.engine().hold_until_released(permit, session);
@@ -135,10 +135,10 @@ async fn find_work(webhooks: &Webhooks, id: &WebhookDeliveryId) -> Result<Option
 async fn find_agent(webhooks: &Webhooks, webhook: &Webhook) -> Result<Arc<Agent>, Failure> {
     let cancelled = |reason| Failure::permanent(DeliveryStatus::Cancelled, reason);
     if !webhook.enabled {
-        return Err(cancelled("the webhook was switched off before the turn began; replay it if it is wanted"));
+        return Err(cancelled("the webhook was disabled before the turn started; enable it and replay the delivery"));
     }
     let Some(agent) = &webhook.agent_id else {
-        return Err(cancelled("the webhook named no agent any more before the turn began"));
+        return Err(cancelled("the agent was removed from the webhook before the turn started"));
     };
     Ok(webhooks.agents().get(agent.as_str()).await?)
 }

@@ -10,16 +10,16 @@ use agentd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
-    #[error("there is no conversation `{id}`; GET /api/chat/conversations lists those there are")]
+    #[error("conversation `{id}` not found; list conversations with GET /api/chat/conversations")]
     ConversationNotFound { id: String },
-    #[error("there is no message `{id}` in this conversation")]
+    #[error("message `{id}` not found in this conversation; reload the conversation")]
     MessageNotFound { id: String },
     #[error("the request is not valid")]
     Invalid { problems: Vec<FieldProblem> },
-    #[error("a reply is being written in this conversation; cancel session {session_id} or wait for its end")]
+    #[error("a reply is being written in this conversation; cancel session {session_id} or wait until it ends")]
     Busy { session_id: SessionId },
     /// The messages kept changing while they were read.
-    #[error("the conversation changes faster than it can be read; try again")]
+    #[error("the conversation changed while it was read; retry")]
     Contended,
     /// The model wrote no welcome.
     #[error("the model gave no answer: {message}")]
@@ -30,7 +30,7 @@ pub enum ChatError {
     Project(#[from] ProjectError),
     #[error(transparent)]
     Engine(#[from] EngineError),
-    #[error("conversations cannot be read or changed now")]
+    #[error("conversations are temporarily unavailable; retry")]
     Store(#[from] StoreError),
 }
 

@@ -11,13 +11,18 @@ use super::model::Message;
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum MessagePart {
+    /// Text that the author wrote, before, between or after tool calls.
     Text {
+        /// The text, never empty.
         text: String,
     },
     /// Call of a tool.
     ToolCall {
+        /// Id of the call, unique in its session; matches `call_id` of the stream events.
         call_id: String,
+        /// Name of the tool; `plan` for a plan that the agent wrote before it acted.
         name: String,
+        /// Arguments of the call, chosen by the model.
         #[schema(value_type = Object)]
         input: Value,
         /// Output of the tool; null until there is one.
@@ -30,7 +35,9 @@ pub(super) enum MessagePart {
     },
     /// Approval that the following call requires.
     Approval {
+        /// Id of the approval, for `POST /api/chat/approvals/{id}`.
         approval_id: String,
+        /// Id of the call that needs the approval.
         call_id: String,
         status: ApprovalStatus,
     },

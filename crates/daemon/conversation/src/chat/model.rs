@@ -48,7 +48,8 @@ macro_rules! stored_enum {
 }
 
 stored_enum!(
-    /// Capabilities of the agent in a conversation.
+    /// Capabilities of the agent in a conversation: `chat` has no tools, `agent` has all tools of the agent, and `plan`
+    /// proposes a plan with read-only tools.
     Mode {
         /// Conversation without tools.
         Chat = "chat",
@@ -59,7 +60,8 @@ stored_enum!(
 );
 
 stored_enum!(
-    /// Whether tools with side effects require approval.
+    /// Whether tools with side effects require approval: `autonomous` runs them, `approval_required` asks the owner
+    /// first.
     ExecutionMode {
         Autonomous = "autonomous",
         ApprovalRequired = "approval_required",
@@ -67,6 +69,7 @@ stored_enum!(
 );
 
 stored_enum!(
+    /// Author of a message: the user, the agent (`assistant`), or an instruction (`system`).
     Role {
         User = "user",
         Assistant = "assistant",
@@ -76,6 +79,8 @@ stored_enum!(
 );
 
 stored_enum!(
+    /// State of a message. `running` is still being written; `interrupted`, `cancelled` and `failed` retain the text
+    /// written until then.
     MessageStatus {
         /// Still being written; `content` is the text so far.
         Running = "running",

@@ -50,7 +50,7 @@ pub(super) fn parse_answer(text: &str, present: &str) -> Answer {
     // Any preamble, including a repetition of the prompt, violates the required form.
     let text = text.trim();
     let Some(reason) = text.lines().next().and_then(|line| strip_marker(line, REASON)) else {
-        return Answer::Unusable("it does not begin with its reason");
+        return Answer::Unusable("the answer does not begin with a reason");
     };
     let mut position = 0;
     let mut body = None;
@@ -61,7 +61,7 @@ pub(super) fn parse_answer(text: &str, present: &str) -> Answer {
         }
         position += line.len();
     }
-    let Some(body) = body else { return Answer::Unusable("it names no instructions") };
+    let Some(body) = body else { return Answer::Unusable("the answer contains no instructions") };
     let instructions = strip_code_fence(body.trim());
     if instructions.is_empty() {
         return Answer::Unusable("the instructions are empty");
@@ -70,7 +70,7 @@ pub(super) fn parse_answer(text: &str, present: &str) -> Answer {
         return Answer::Unusable("the instructions are too long");
     }
     if is_placeholder(&reason, REASON_PLACEHOLDER) || is_placeholder(instructions, INSTRUCTIONS_PLACEHOLDER) {
-        return Answer::Unusable("it repeats the form that it was asked for");
+        return Answer::Unusable("the answer repeats the placeholders of the prompt");
     }
     if instructions == present.trim() {
         return Answer::Nothing;

@@ -34,8 +34,8 @@ const MAX_COUNTED: usize = 20_000;
 const COUNT_BATCH_SIZE: usize = 100;
 /// Minimum interval between two writes of the counts, and so between two reviews of an agent.
 pub(super) const COUNT_INTERVAL: Duration = Duration::from_secs(60);
-const OUTDATED_REASON: &str = "the agent's instructions were changed after this was proposed, so nothing was done; it will \
-    propose anew from what it is told now";
+const OUTDATED_REASON: &str = "the agent's instructions changed after this proposal, so it was not applied; the agent \
+    will make a new proposal based on its current instructions";
 
 struct Inner {
     context: AppContext,
@@ -281,10 +281,10 @@ impl ApprovalHandler for Evolution {
         Box::pin(async move {
             let wanted = replacement(approval);
             Ok(match self.0.agents.find_live(tx, &approval.agent_id).await? {
-                None => Some("the agent is not there any more".to_owned()),
+                None => Some("the agent was deleted".to_owned()),
                 Some(agent) if agent.instructions() != wanted.previous => Some(OUTDATED_REASON.to_owned()),
                 Some(agent) if !self.0.agents.fits(&agent, &wanted.instructions) => Some(
-                    "the agent's profile would grow too large with these instructions; take something else out of it"
+                    "the agent's profile would be too large with these instructions; shorten other parts of it"
                         .to_owned(),
                 ),
                 Some(_) => None,

@@ -88,7 +88,7 @@ impl MemoryCheck {
     fn compare_figure(&mut self, (kind, name): &(String, String), kept: i64, recounted: i64) {
         if kept != recounted {
             let label = if name.is_empty() { String::new() } else { format!(" of `{name}`") };
-            let what = format!("`{kind}`{label} is {kept}, a recount says {recounted}");
+            let what = format!("`{kind}`{label} is {kept}, expected {recounted}");
             self.disagreements.push(Disagreement::Figures(what));
         }
     }
@@ -98,16 +98,16 @@ fn disagreement(broken: &Violation) -> Disagreement {
     let Violation { rule, count, named } = broken;
     let names = named.join(", ");
     match rule {
-        Rule::Mentions => Disagreement::Graph(format!("{count} entities have other mentions than episodes: {names}")),
-        Rule::Relations => Disagreement::Graph(format!("{count} relations have another weight than episodes: {names}")),
+        Rule::Mentions => Disagreement::Graph(format!("{count} entities have wrong mention counts: {names}")),
+        Rule::Relations => Disagreement::Graph(format!("{count} relations have wrong weights: {names}")),
         Rule::MentionsBelong => {
-            Disagreement::Graph(format!("{count} mentions belong to no episode or entity, in rows {names}"))
+            Disagreement::Graph(format!("{count} mentions have no episode or no entity: rows {names}"))
         }
-        Rule::RelationsBelong => {
-            Disagreement::Graph(format!("{count} relations belong to no episode, in rows {names}"))
+        Rule::RelationsBelong => Disagreement::Graph(format!("{count} relations have no episode: rows {names}")),
+        Rule::VectorsBelong => Disagreement::Vectors(format!("{count} vectors have no episode: rows {names}")),
+        Rule::VectorsHaveModel => {
+            Disagreement::Vectors(format!("{count} episodes have vectors without a model: {names}"))
         }
-        Rule::VectorsBelong => Disagreement::Vectors(format!("{count} vectors belong to no episode, in rows {names}")),
-        Rule::VectorsHaveModel => Disagreement::Vectors(format!("{count} episodes have vectors of no model: {names}")),
     }
 }
 
@@ -126,11 +126,11 @@ impl IndexFault {
 
     fn describe(self) -> &'static str {
         match self {
-            Self::Missing => "episodes are not in the search index",
-            Self::Orphan => "entries of the search index are no episodes any more",
-            Self::Metadata => "episodes have another agent, source or date in the search index",
-            Self::Terms => "episodes have other words in the search index",
-            Self::Vectors => "episodes have other vectors in the search index",
+            Self::Missing => "episodes are missing from the search index",
+            Self::Orphan => "search index entries have no episode",
+            Self::Metadata => "episodes have a different agent, source or date in the search index",
+            Self::Terms => "episodes have different terms in the search index",
+            Self::Vectors => "episodes have different vectors in the search index",
         }
     }
 }

@@ -82,8 +82,7 @@ fn tagged(name: NamedSpan) -> TaggedName {
 }
 
 /// Reason reported when a model is installed that has no tagger.
-pub(super) const NO_TAGGER_REASON: &str =
-    "it was made for the default embedding model, and another one is in its place";
+pub(super) const NO_TAGGER_REASON: &str = "the installed embedding model is not the default one";
 
 /// Text that a model must embed before it replaces the model of the stored vectors.
 const TRIAL_TEXT: &str = "word";

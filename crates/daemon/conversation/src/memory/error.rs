@@ -6,38 +6,38 @@ use agentd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    #[error("some fields are not valid")]
+    #[error("the request is not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("there is no episode `{id}`; GET /api/memory/episodes lists them")]
+    #[error("episode `{id}` not found; list episodes with GET /api/memory/episodes")]
     NotFound { id: String },
     #[error(
-        "there is no cluster `{id}` any more; clusters change with memory, GET /api/memory/clusters lists them anew"
+        "cluster `{id}` not found; clusters change with memory, list the current ones with GET /api/memory/clusters"
     )]
     NoCluster { id: String },
-    #[error("memory is switched off; PUT /api/settings/memory {{\"enabled\": true}} switches it on")]
+    #[error("memory is disabled; enable it with PUT /api/settings/memory {{\"enabled\": true}}")]
     Disabled,
-    #[error("semantic search needs the embedding model, which is not there: {reason}; mode=keyword works without it")]
+    #[error("semantic search is unavailable: {reason}; use mode=keyword instead")]
     NoEmbedder { reason: String },
     #[error(
-        "entities are found by a tagger that needs the default embedding model: {reason}; add that model, or set \
+        "entity extraction by rules is unavailable: {reason}; install the default embedding model, or set \
          `entity_extraction` to `llm`"
     )]
     NoTagger { reason: String },
-    #[error("the search index could not be read; it is built anew from the stored episodes, try again in a moment")]
+    #[error("the search index could not be read and is being rebuilt from the stored episodes; retry shortly")]
     Index(#[source] agentd_search_index::IndexError),
-    #[error("the folder of the search index cannot be made; look at the rights of the data directory")]
+    #[error("the folder of the search index could not be created; check the permissions of the data directory")]
     IndexFolder {
         #[source]
         source: std::io::Error,
     },
-    #[error("`{name}` is being done already; GET /api/memory/jobs shows how far it is")]
+    #[error("job `{name}` is already running; follow it with GET /api/memory/jobs")]
     JobRunning { name: &'static str },
     #[error(
-        "entities are not looked for; PUT /api/settings/memory {{\"entity_extraction\": \"rules\"}} switches it on"
+        "entity extraction is disabled; enable it with PUT /api/settings/memory {{\"entity_extraction\": \"rules\"}}"
     )]
     ExtractionOff,
     /// Another run processed this part of the work first.
-    #[error("another run does this already; try again when it is done")]
+    #[error("another run is processing the same data; retry when it has ended")]
     Overtaken,
     #[error(transparent)]
     Agent(#[from] AgentError),

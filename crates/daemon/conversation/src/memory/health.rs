@@ -20,16 +20,18 @@ impl HealthCheck for Memory {
         Box::pin(async {
             if !self.rules().enabled {
                 return ComponentHealth::unknown(
-                    "Memory is switched off; `enabled` of PUT /api/settings/memory turns it on",
+                    "Memory is disabled; enable it with `enabled` in PUT /api/settings/memory",
                 );
             }
             if let Err(error) = self.statistics().await {
                 tracing::warn!(%error, "failed to read memory");
-                return ComponentHealth::unhealthy("What is remembered cannot be read now; the daemon's log says why");
+                return ComponentHealth::unhealthy("Memory cannot be read; see the log of the daemon");
             }
             match self.embedding().missing_reason().await {
                 None => ComponentHealth::healthy(),
-                Some(reason) => ComponentHealth::degraded(format!("Memory is searched by words alone: {reason}")),
+                Some(reason) => ComponentHealth::degraded(format!(
+                    "Semantic search is unavailable, only keyword search works: {reason}"
+                )),
             }
         })
     }

@@ -43,6 +43,8 @@ impl Job {
     }
 }
 
+/// State of a memory job: `idle` (no run is active), `running`, `interrupted` (the next run continues the last one), or
+/// `waiting` (work is pending, but the embedding model is missing).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobStatus {

@@ -145,7 +145,7 @@ impl NewEpisode {
     fn normalize(&mut self, problems: &mut Problems) {
         self.content = normalize_text(&self.content);
         if self.content.is_empty() {
-            problems.add("content", "must hold a text");
+            problems.add("content", "must not be blank");
         }
         require_max_length(problems, "content", &self.content, MAX_CONTENT_CHARACTERS);
         self.summary = self.summary.as_deref().map(normalize_text).filter(|summary| !summary.is_empty());
@@ -153,7 +153,7 @@ impl NewEpisode {
         self.source = self.source.as_deref().map(normalize_text).filter(|source| !source.is_empty());
         let source = self.source.as_deref().unwrap_or_default();
         require_max_length(problems, "source", source, MAX_SOURCE_CHARACTERS);
-        problems.require(!source.chars().any(char::is_control), "source", "must not hold control characters");
+        problems.require(!source.chars().any(char::is_control), "source", "must not contain control characters");
         let mut topics: Vec<String> = Vec::new();
         for (place, topic) in self.topics.iter().enumerate() {
             let topic = normalize_text(topic);
@@ -163,7 +163,7 @@ impl NewEpisode {
             }
         }
         self.topics = topics;
-        problems.require(self.topics.len() <= MAX_TOPICS, "topics", format!("must not be more than {MAX_TOPICS}"));
+        problems.require(self.topics.len() <= MAX_TOPICS, "topics", format!("must have at most {MAX_TOPICS} entries"));
         require_range(problems, "importance", self.importance, 0.0);
         require_range(problems, "valence", self.valence, -1.0);
     }
@@ -172,7 +172,7 @@ impl NewEpisode {
 fn require_max_length(problems: &mut Problems, field: &str, text: &str, max: usize) {
     // Avoids counting the characters of texts that cannot exceed the limit.
     if text.len() > max && text.chars().count() > max {
-        problems.add(field, format!("must not be longer than {max} characters; put longer texts into a file"));
+        problems.add(field, format!("must have at most {max} characters; store longer text in a file"));
     }
 }
 

@@ -23,24 +23,27 @@ pub enum EntityExtraction {
 #[serde(default)]
 pub struct MemorySettings {
     /// Whether memory is enabled. If false, nothing is stored or recalled; existing episodes can still be read and
-    /// deleted.
+    /// deleted. Default: true.
     pub enabled: bool,
-    /// Whether episodes are stored from conversations automatically.
+    /// Whether episodes are stored from conversations automatically. Default: true.
     pub auto_store: bool,
-    /// Whether agents recall episodes before they answer.
+    /// Whether agents recall episodes before they answer. Default: true.
     pub auto_recall: bool,
-    /// Maximum number of episodes recalled before an answer.
+    /// Maximum number of episodes recalled before an answer, 1 to 20. Default: 5.
     #[schema(minimum = 1, maximum = 20)]
     pub recall_limit: u32,
-    /// Minimum estimated importance of automatically stored episodes. Raising it also deletes automatically stored
-    /// episodes below it.
+    /// Minimum estimated importance of automatically stored episodes, 0 to 1. Raising it also deletes automatically
+    /// stored episodes below it. Default: 0.2.
     #[schema(minimum = 0.0, maximum = 1.0)]
     pub min_importance: f64,
-    /// Number of days after which episodes that were not stored, recalled or changed are deleted; 0 disables deletion.
+    /// Number of days without a recall or change after which an episode is deleted, up to 36,500; 0 disables deletion.
+    /// Default: 0.
     #[schema(minimum = 0, maximum = 36_500)]
     pub retention_days: u32,
+    /// Method for extracting entities from episodes. Default: `rules`.
     pub entity_extraction: EntityExtraction,
-    /// Interval in minutes at which conversations are reviewed for new episodes; 0 disables automatic reviews.
+    /// Interval in minutes at which conversations are reviewed for new episodes, up to 10,080; 0 disables automatic
+    /// reviews. Default: 60.
     #[schema(minimum = 0, maximum = 10_080)]
     pub consolidate_interval_minutes: u32,
 }

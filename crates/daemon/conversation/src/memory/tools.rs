@@ -27,7 +27,7 @@ const MAX_RESULTS: u32 = 20;
 const DEFAULT_RESULTS: u32 = 5;
 /// Source of episodes that an agent stored with a tool.
 const AGENT_SOURCE: &str = "agent";
-const DISABLED_MESSAGE: &str = "memory is switched off; PUT /api/settings/memory {\"enabled\": true} switches it on";
+const DISABLED_MESSAGE: &str = "memory is disabled; enable it with PUT /api/settings/memory {\"enabled\": true}";
 
 /// The tools of memory.
 #[derive(Debug)]
@@ -150,8 +150,7 @@ struct ForgetInput {
 }
 
 fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError> {
-    serde_json::from_value(Value::Object(input))
-        .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
+    serde_json::from_value(Value::Object(input)).map_err(|error| ToolError::Invalid(format!("invalid input: {error}")))
 }
 
 /// Converts an error into the message for the model.
@@ -225,7 +224,7 @@ impl MemoryTool {
     async fn forget(&self, input: ForgetInput, agent: &AgentId) -> Result<ToolOutput, ToolError> {
         self.memory.delete_of_agent(&input.id, agent).await.map_err(|error| match error {
             MemoryError::NotFound { .. } => {
-                ToolError::Invalid("there is no such memory of yours; memory_search shows the ids".to_owned())
+                ToolError::Invalid("episode not found in your memory; memory_search returns the ids".to_owned())
             }
             other => tool_error(&other),
         })?;

@@ -241,13 +241,13 @@ worker!(
 );
 worker!(
     /// Reviews all conversations at the configured interval.
-    ConsolidateConversations, "memory.consolidate", "Reviews all conversations for what was not stored yet.", 60, Some(Memory::consolidate_wake),
+    ConsolidateConversations, "memory.consolidate", "Stores episodes from messages that were not processed yet.", 60, Some(Memory::consolidate_wake),
     |memory| Some(memory.consolidation_due()),
     consolidate_when_due
 );
 worker!(
     /// Deletes episodes according to the settings.
-    ForgetEpisodes, "memory.forget", "Deletes episodes that the settings say to forget.", 60 * 10, Some(Memory::forget_wake), |_| None, forget_by_rules
+    ForgetEpisodes, "memory.forget", "Deletes expired and unimportant episodes.", 60 * 10, Some(Memory::forget_wake), |_| None, forget_by_rules
 );
 worker!(
     /// Extracts entities with the agents' models, if configured.

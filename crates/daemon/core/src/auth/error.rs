@@ -23,11 +23,13 @@ pub enum AuthError {
         "Only a session of the web page can confirm its password; API keys and session tokens need no confirmation"
     )]
     NotPageSession,
-    #[error("This login already created {id}; its token was returned then and is not stored")]
+    #[error(
+        "This login already created session {id}, and its token is returned only once; log in with a new idempotency key"
+    )]
     AlreadyLoggedIn { id: String },
     #[error("Too many concurrent logins; try again shortly")]
     Busy,
-    #[error("An account exists already; log in with POST /api/auth/login")]
+    #[error("An account already exists; log in with POST /api/auth/login")]
     AccountExists,
     /// Another request created the first key, or anonymous access was closed meanwhile.
     #[error(
@@ -50,7 +52,7 @@ pub enum AuthError {
         "SVC_BOOTSTRAP_API_KEY_FILE must contain one API key: `svc_` and at least 64 hexadecimal digits (create one with `echo svc_$(openssl rand -hex 32)`)"
     )]
     BadBootstrapKey,
-    #[error("the file of SVC_BOOTSTRAP_API_KEY_FILE cannot be used")]
+    #[error("the file in SVC_BOOTSTRAP_API_KEY_FILE cannot be used")]
     BootstrapKeyFile(#[from] TrustedFileError),
     #[error("A password could not be hashed: {reason}")]
     Hashing { reason: String },

@@ -319,7 +319,7 @@ pub const CATALOGUE: &[EventType] = &[
         "backup.failed",
         Category::Backup,
         "A backup or restore failed (`kind`: `backup` or `restore`). `error` is the reason.",
-        &[BACKUP, field("kind", "\"backup\""), field("error", "\"There is no space left for the backup\"")],
+        &[BACKUP, field("kind", "\"backup\""), field("error", "\"No disk space left for the backup\"")],
     ),
     event(
         "backup.restored",

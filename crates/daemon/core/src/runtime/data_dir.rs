@@ -22,7 +22,7 @@ pub enum DataDirError {
     )]
     Shared { path: PathBuf, mode: u32 },
     #[error(
-        "the data directory {} belongs to user {owner} and not to user {user}, who runs this; run it as user {owner}, or change the owner with `chown -R {user} {}`",
+        "the data directory {} belongs to user {owner}, but this program runs as user {user}; run it as user {owner}, or change the owner with `chown -R {user} {}`",
         .path.display(), .path.display()
     )]
     ForeignOwner { path: PathBuf, owner: u32, user: u32 },

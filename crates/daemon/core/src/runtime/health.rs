@@ -5,13 +5,17 @@ use std::pin::Pin;
 
 use serde::Serialize;
 
+/// Health of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
+    /// Works as expected.
     Healthy,
+    /// Works with limitations, named in `message`.
     Degraded,
+    /// Does not work; `message` names the reason.
     Unhealthy,
-    /// The state is currently not known.
+    /// Not checked yet, or currently impossible to check.
     Unknown,
 }
 

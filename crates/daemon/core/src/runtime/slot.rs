@@ -2,8 +2,8 @@
 //!
 //! Domains depend downward only. A lower domain calls upward through a trait that it defines: its constructor takes a
 //! [`Slot`] of that trait, and domains that are composed later bring implementations as [`Binding`]s. [`Slots::fill`]
-//! connects both once, when all services exist. The start fails if a slot has no implementation, or an
-//! implementation no slot.
+//! connects both once, when all services exist. The start fails if a slot has no implementation, or an implementation
+//! has no slot.
 
 use std::any::{Any, type_name};
 use std::sync::{Arc, OnceLock};
@@ -116,9 +116,9 @@ impl Slots {
 /// Error in the composition of the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
-    #[error("composition error: nothing fills the slots {0}; this is a bug, please report it")]
+    #[error("composition error: no implementation is bound to the slots {0}; this is a bug, please report it")]
     Empty(String),
-    #[error("composition error: no slot takes {0}; this is a bug, please report it")]
+    #[error("composition error: no slot accepts {0}; this is a bug, please report it")]
     Unused(String),
 }
 
@@ -154,13 +154,16 @@ mod tests {
         let mut slots = Slots::default();
         let _: (Slot<dyn Listens>, Slot<dyn Forgotten>) = (slots.create(), slots.create());
         let refusal = slots.fill(vec![Binding::new::<dyn Listens>(Arc::new("a"))]).unwrap_err().to_string();
-        assert!(refusal.contains("nothing fills the slots dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
+        assert!(
+            refusal.contains("no implementation is bound to the slots dyn ") && refusal.contains("::Forgotten;"),
+            "{refusal}"
+        );
     }
 
     #[test]
     fn fill_fails_with_name_of_implementation_without_slot() {
         let refusal =
             Slots::default().fill(vec![Binding::new::<dyn Forgotten>(Arc::new("a"))]).unwrap_err().to_string();
-        assert!(refusal.contains("no slot takes dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
+        assert!(refusal.contains("no slot accepts dyn ") && refusal.contains("::Forgotten;"), "{refusal}");
     }
 }

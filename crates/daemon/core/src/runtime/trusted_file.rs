@@ -19,16 +19,16 @@ const STICKY: u32 = 0o1000;
 #[derive(Debug, thiserror::Error)]
 pub enum TrustedFileError {
     #[error(
-        "{} is not trusted: {} belongs to user {owner} and not to root or to user {user}, who runs this; if it is yours, run `chown -h {user} {}`",
+        "{} is not trusted: {} belongs to user {owner}, but must belong to root or to user {user}, who runs this program; if you trust it, run `chown -h {user} {}`",
         .file.display(), .part.display(), .part.display()
     )]
     ForeignOwner { file: PathBuf, part: PathBuf, owner: u32, user: u32 },
     #[error(
-        "{} is not trusted: other users may write {} (mode {mode:04o}); check its content and run `chmod go-w {}`",
+        "{} is not trusted: other users can write {} (mode {mode:04o}); check its content and run `chmod go-w {}`",
         .file.display(), .part.display(), .part.display()
     )]
     WritableByOthers { file: PathBuf, part: PathBuf, mode: u32 },
-    #[error("{} is larger than {limit} bytes; name another file", .file.display())]
+    #[error("{} is larger than {limit} bytes; use a smaller file", .file.display())]
     TooLarge { file: PathBuf, limit: u64 },
     #[error("{} cannot be read; check the path and its permissions", .file.display())]
     Io { file: PathBuf, source: io::Error },

@@ -79,7 +79,7 @@ impl PictureKind {
         let decoder = self.decoder(bytes).map_err(damaged)?;
         let (width, height) = decoder.dimensions();
         if u64::from(width) * u64::from(height) > MAX_PIXELS || decoder.total_bytes() > MAX_DECODED_BYTES {
-            return Err(format!("has {width} x {height} pixels; the maximum is {MAX_PIXELS}, make it smaller"));
+            return Err(format!("has {width} x {height} pixels; the maximum is {MAX_PIXELS}, so reduce its size"));
         }
         DynamicImage::from_decoder(decoder).map(drop).map_err(damaged)
     }

@@ -9,15 +9,15 @@ use crate::vault::VaultError;
 pub enum SettingsError {
     #[error("the settings are not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("the stored settings of `{section}` cannot be read")]
+    #[error("the stored settings of `{section}` are malformed")]
     Unreadable { section: &'static str, source: serde_json::Error },
     #[error("picture not found; the avatar may have been replaced")]
     AvatarNotFound,
-    #[error("the picture is larger than {limit} bytes; make it smaller")]
+    #[error("the picture is larger than {limit} bytes; reduce its size")]
     AvatarTooLarge { limit: usize },
     #[error("send the picture as multipart/form-data in the field `file`")]
     AvatarNotMultipart,
-    #[error("the picture could not be stored")]
+    #[error("the picture could not be stored; check the data directory and its free space")]
     AvatarFile(#[source] std::io::Error),
     #[error(transparent)]
     Vault(#[from] VaultError),

@@ -74,7 +74,7 @@ impl Language {
             }
             _ => {
                 let codes: Vec<&str> = LANGUAGES.iter().map(|(code, _)| *code).collect();
-                Err(format!("must be one of {}, with a region where it matters, such as pt-BR", codes.join(", ")))
+                Err(format!("must be one of {}, optionally with a region, such as pt-BR", codes.join(", ")))
             }
         }
     }

@@ -37,6 +37,10 @@ macro_rules! section_patch {
 }
 pub use section_patch;
 
+/// Description of a write-only field in a partial update.
+const WRITE_ONLY_UPDATE: &str =
+    "New value, 1 to 8,192 characters. `null` deletes the stored value; `{\"set\": true}`, as returned, keeps it.";
+
 /// Converts the schema of a section into the schema of a partial update.
 #[must_use]
 pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
@@ -46,6 +50,7 @@ pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
         object.description = Some(description.to_owned());
         for WriteOnly { path, .. } in S::SECRETS {
             let update = OneOfBuilder::new()
+                .description(Some(WRITE_ONLY_UPDATE))
                 .item(ObjectBuilder::new().schema_type(utoipa::openapi::Type::Null))
                 .item(
                     ObjectBuilder::new()
@@ -54,7 +59,11 @@ pub fn patch_schema<S: Section>(description: &str) -> RefOr<Schema> {
                         .max_length(Some(8192))
                         .write_only(true),
                 )
-                .item(SecretState::schema());
+                .item(SecretState::schema())
+                .description(Some(
+                    "New value of 1 to 8,192 characters. `null` deletes the stored value; the object returned by a read \
+                     keeps it",
+                ));
             replace_property(object, path, RefOr::T(Schema::OneOf(update.build())));
         }
     }

@@ -64,7 +64,9 @@ pub struct WeakenedSetting {
     /// Section and field.
     #[schema(example = "sandbox.backend")]
     pub setting: String,
+    /// Value before the import.
     pub before: Value,
+    /// Value after the import.
     pub after: Value,
     /// Message with both values and the effect of the new one.
     #[schema(example = "sandbox.backend: auto → none. Code of agents and hooks may run without a sandbox.")]
@@ -77,7 +79,9 @@ pub struct UnchangedSetting {
     /// Section and field.
     #[schema(example = "sandbox.backend")]
     pub setting: String,
+    /// Current value, which the import did not change.
     pub current: Value,
+    /// Value in the imported file.
     pub imported: Value,
     /// Whether the imported value is weaker.
     pub weaker: bool,

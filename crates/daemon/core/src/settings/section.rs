@@ -59,7 +59,7 @@ pub(super) fn secret_scope(section: &str) -> String {
     format!("settings.{section}")
 }
 
-/// Partial update as received: an object whose fields are validated by the schema of the section.
+/// Partial update: an object whose fields are validated by the schema of the section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = Object)]
@@ -108,7 +108,7 @@ fn check_change<S: Section>(mut fields: Map<String, Value>) -> CheckedChange {
     for WriteOnly { path, .. } in S::SECRETS {
         match overlay::take(&mut fields, path).map(serde_json::from_value) {
             Some(Ok(Patch::Set(SecretUpdate::Shown(SecretState { set: false })))) => {
-                let message = "is not cleared by {\"set\": false}; null clears it".to_owned();
+                let message = "cannot be cleared with {\"set\": false}; use null".to_owned();
                 problems.push(FieldProblem { field: (*path).to_owned(), message });
             }
             Some(Ok(secret)) => secrets.push((*path, secret)),
@@ -333,7 +333,7 @@ mod tests {
             "timezone: must be the IANA",
             "email: must be an address",
             "display_name: must be a string, not null",
-            "nmae: is not known here; known are: ",
+            "nmae: is unknown; known fields: ",
         ] {
             assert!(found.contains(part), "{part} in {found}");
         }

@@ -4,8 +4,7 @@ use agentd_base::Problems;
 use url::Url;
 
 /// Error message, after the field's name, for a secret that must be entered again.
-pub const ENTER_AGAIN: &str =
-    "must be entered again, or cleared with null: what it is sent to has changed, and its value was not meant for that";
+pub const ENTER_AGAIN: &str = "must be entered again or cleared with null, because its destination changed";
 
 /// Returns the origin of a URL (scheme, host and port); `None` if the URL is invalid or has no host.
 #[must_use]

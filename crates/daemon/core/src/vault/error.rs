@@ -9,24 +9,24 @@ use crate::runtime::TrustedFileError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    #[error("the key file {} cannot be {action}; check the folder and its permissions, or name another with SVC_SECRET_KEY_FILE", .path.display())]
+    #[error("the key file {} cannot be {action}; check the folder and its permissions, or set SVC_SECRET_KEY_FILE to another file", .path.display())]
     KeyFile { action: &'static str, path: PathBuf, source: std::io::Error },
-    #[error("the key file {} may be read by others (mode {mode:04o}); run `chmod 600 {}`", .path.display(), .path.display())]
+    #[error("the key file {} is readable by other users (mode {mode:04o}); run `chmod 600 {}`", .path.display(), .path.display())]
     KeyFileExposed { path: PathBuf, mode: u32 },
     #[error(transparent)]
     KeyFileUntrusted(#[from] TrustedFileError),
-    #[error("the key file {} does not contain a key: 64 hexadecimal characters are expected; restore the correct file", .path.display())]
+    #[error("the key file {} does not contain a key of 64 hexadecimal characters; restore the correct file", .path.display())]
     KeyFileInvalid { path: PathBuf },
     #[error(
-        "the key file {} is missing, and the secrets in the database are sealed with it; put it back, or name it with SVC_SECRET_KEY_FILE \
-         (replicas share one). If it is lost for good, so are the stored secrets: delete the row `vault_key_fingerprint` from the table `store_info` \
-         and all rows of `secrets`, and enter them again",
+        "the key file {} is missing, but the secrets in the database are encrypted with it; restore it, or set SVC_SECRET_KEY_FILE to its path \
+         (all replicas use the same file). Without it, the stored secrets cannot be recovered: delete the row `vault_key_fingerprint` from the table \
+         `store_info` and all rows of `secrets`, and enter the secrets again",
         .path.display()
     )]
     KeyMissing { path: PathBuf },
     #[error(
-        "the key file {} is not the one that the secrets in the database are sealed with; put the right one there, or name it with SVC_SECRET_KEY_FILE \
-         (replicas share one)",
+        "the key file {} does not match the secrets in the database; restore the correct file, or set SVC_SECRET_KEY_FILE to its path \
+         (all replicas use the same file)",
         .path.display()
     )]
     WrongKey { path: PathBuf },

@@ -77,7 +77,7 @@ impl SealedUrl {
                 return Err(if was_stored {
                     ENTER_AGAIN
                 } else {
-                    "contains *** where it has no value yet; enter the value"
+                    "contains *** in a place that has no value yet; enter the value"
                 });
             }
         }
@@ -135,9 +135,7 @@ pub async fn open_url(
             // A backup was restored without its secrets.
             Ok(None) => {
                 let what = name.trim_start_matches(PREFIX);
-                return Ok(Err(format!(
-                    "the {what} of the url is missing; enter the url again, with all that is in it"
-                )));
+                return Ok(Err(format!("the {what} of the URL is missing; enter the complete URL again")));
             }
             Err(error @ VaultError::Unsealable { .. }) => return Ok(Err(error.to_string())),
             Err(error) => return Err(error),

@@ -16,18 +16,18 @@ pub enum AgentError {
     #[error("agent limit reached ({limit}); delete an agent first")]
     TooMany { limit: usize },
     #[error(
-        "agent `{name}` has no version {version} of its instructions, or none any more; \
-         GET /api/agents/{name}/versions lists those there are"
+        "version {version} of the instructions of agent `{name}` not found; \
+         list versions with GET /api/agents/{name}/versions"
     )]
     VersionNotFound { name: String, version: u32 },
-    #[error("the instructions of agent `{name}` were changed in the meantime; read them again before you replace them")]
+    #[error("the instructions of agent `{name}` have changed; read them again before replacing them")]
     InstructionsChanged { name: String },
     /// No agent was named and there is not exactly one.
-    #[error("name an agent: {reason}")]
+    #[error("no default agent: {reason}")]
     NoDefault { reason: String },
-    #[error("the agent's workspace {} cannot be prepared", .path.display())]
+    #[error("failed to create the agent's workspace {}", .path.display())]
     Workspace { path: PathBuf, source: std::io::Error },
-    #[error("agents cannot be read or changed now")]
+    #[error("failed to read or write agents; retry later")]
     Store(#[from] StoreError),
 }
 

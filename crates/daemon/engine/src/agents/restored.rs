@@ -29,7 +29,7 @@ async fn find_problem(read: &mut Read) -> Result<Option<String>, StoreError> {
     }
     for payload in store::list_purges(read).await? {
         let Ok(purge) = serde_json::from_str::<Purge>(&payload) else {
-            return Ok(Some("the purge of a deleted agent cannot be read".to_owned()));
+            return Ok(Some("the purge record of a deleted agent is not valid".to_owned()));
         };
         if let Some(problem) = check_names(&purge.agent_id, &purge.svc_name) {
             return Ok(Some(problem));
@@ -49,7 +49,7 @@ async fn find_problem(read: &mut Read) -> Result<Option<String>, StoreError> {
 fn check_names(id: &AgentId, svc_name: &str) -> Option<String> {
     let escaped = |text: &str| text.chars().take(80).collect::<String>().escape_debug().to_string();
     if !AgentId::is_well_formed(id.as_str()) {
-        return Some(format!("`{}` is no id of an agent", escaped(id.as_str())));
+        return Some(format!("`{}` is not a valid agent id", escaped(id.as_str())));
     }
-    (!is_workspace_name(svc_name)).then(|| format!("`{}` is no name of an agent", escaped(svc_name)))
+    (!is_workspace_name(svc_name)).then(|| format!("`{}` is not a valid agent name", escaped(svc_name)))
 }

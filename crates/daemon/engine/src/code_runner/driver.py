@@ -36,7 +36,7 @@ def answer_of(result, most, remedy):
         return json.dumps({"problem": f"the result is not JSON: {error}"})
     if len(text) > most:
         problem = f"the program ran to its end, but the result has more than {most} bytes as JSON"
-        return json.dumps({"problem": f"{problem}; what it did stands; {remedy}"})
+        return json.dumps({"problem": f"{problem}; its side effects remain; {remedy}"})
     return text
 
 

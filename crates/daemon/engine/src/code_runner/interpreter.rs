@@ -24,7 +24,7 @@ impl Interpreter {
             Self::Shell => None,
             Self::Python if is_installed("python3") => None,
             Self::Python => Some(format!(
-                "python3 is in none of {}; install it (Debian, Ubuntu: apt install python3)",
+                "python3 not found in {}; install it (Debian, Ubuntu: apt install python3)",
                 FOLDERS.join(", ")
             )),
         }

@@ -130,8 +130,8 @@ impl CodeRunner {
         let mark = hex::encode(entropy.bytes::<16>());
         let mut request = RunRequest::new("python3", ["-c", DRIVER]);
         let remedy = match &job.workspace {
-            Some(_) => "hand back less, or write it to a file in the working directory and hand back its name",
-            None => "hand back less",
+            Some(_) => "return less, or write it to a file in the working directory and return its name",
+            None => "return less",
         };
         let given = json!({
             "source": job.source,
@@ -158,12 +158,12 @@ impl CodeRunner {
         }
         let problem = |problem: String, printed| Err(PythonError::NoAnswer { problem, printed });
         let Some(answer) = outcome.output_after(&mark) else {
-            return problem("the program ended before it left a result".to_owned(), printed);
+            return problem("the program ended without a result".to_owned(), printed);
         };
         match serde_json::from_str(&answer) {
             Ok(Answer::Given { answered, result }) => Ok(PythonAnswer { answered, result, printed }),
             Ok(Answer::Problem { problem: message }) => problem(message, printed),
-            Err(error) => problem(format!("the result cannot be read: {error}"), printed),
+            Err(error) => problem(format!("the result is not valid: {error}"), printed),
         }
     }
 }

@@ -52,7 +52,9 @@ impl From<Tier> for TierView {
 /// Isolation level that was tested on this machine by attempts to escape from it.
 #[derive(Debug, Serialize, ToSchema)]
 struct TriedTierView {
+    /// Tested isolation level.
     tier: TierView,
+    /// Whether no escape attempt succeeded, so that the level can be used.
     available: bool,
     /// Findings of the test.
     detail: String,
@@ -61,32 +63,34 @@ struct TriedTierView {
     remedy: Option<String>,
 }
 
-/// Memory accounting by control groups, including buffers and files in memory. Without them, the daemon measures memory
-/// itself several times per second.
+/// Memory accounting by control groups, which includes buffers and in-memory files. Without control groups, the daemon
+/// measures memory several times per second.
 #[derive(Debug, Serialize, ToSchema)]
 struct ControlGroupsView {
+    /// Whether control groups are used.
     in_force: bool,
-    /// Location of the control groups, or the reason why there are none.
+    /// Location of the control groups, or the reason why they are not used.
     detail: String,
     /// Steps to enable them; null if enabled.
     #[schema(required)]
     remedy: Option<String>,
 }
 
-/// Active protection against code that agents run.
+/// Active sandbox for code that agents and hooks run.
 #[derive(Debug, Serialize, ToSchema)]
 struct SandboxInForce {
     /// Active isolation level; null if code is rejected.
     #[schema(required)]
     tier: Option<TierView>,
+    /// Reason why this level is active, or why code is rejected.
     reason: String,
-    /// Steps to get a sandbox or a better one.
+    /// Steps to enable a sandbox or a stronger one; null if none are necessary.
     #[schema(required)]
     remedy: Option<String>,
-    /// Tested levels, in the order of the tests.
+    /// Tested isolation levels, in test order.
     tried: Vec<TriedTierView>,
     control_groups: ControlGroupsView,
-    /// Entries of `writable_paths` that are unavailable, with reasons. Code runs without them.
+    /// Entries of `writable_paths` that are unavailable, each with its reason. Code runs without them.
     path_problems: Vec<String>,
 }
 
@@ -165,7 +169,7 @@ fn unusable_paths(state: &CodeRunnerRoutes, change: &PartialObject) -> Vec<Field
             continue;
         };
         if let Some(problem) = state.runner.path_problem(Path::new(path)) {
-            let message = format!("must be a folder that exists and may be opened to code: {problem}");
+            let message = format!("must be an existing folder that can be shared with code: {problem}");
             problems.push(FieldProblem { field: format!("writable_paths[{index}]"), message });
         }
     }

@@ -96,7 +96,7 @@ impl CodeRunner {
         let sandbox = created.and_then(|()| Sandbox::new(setup, policy));
         let sandbox = sandbox.map_err(|error| {
             tracing::error!(%error, folder = %folder.display(), "failed to prepare the sandbox; code is rejected");
-            format!("the sandbox cannot be prepared in {}: {error}", folder.display())
+            format!("failed to prepare the sandbox in {}: {error}", folder.display())
         });
         let quota_settings = settings.clone();
         Detached::new(Self(Arc::new(Inner {
@@ -188,7 +188,8 @@ impl CodeRunner {
                 }
             }
             Err(reason) => {
-                let remedy = Some("make the data directory writable for the daemon, and start it again".to_owned());
+                let remedy =
+                    Some("make the data directory writable for the daemon, then restart the daemon".to_owned());
                 let control_groups = ControlGroups { in_force: false, detail: reason.clone(), remedy: None };
                 let (attempts, path_problems) = (Vec::new(), Vec::new());
                 SandboxState { tier: None, reason, remedy, attempts, control_groups, path_problems }
@@ -202,7 +203,7 @@ impl CodeRunner {
         match self.0.sandbox.as_ref() {
             Ok(sandbox) => sandbox.check_writable(path).err().map(|error| format_with_source(&error)),
             Err(_) if path.is_dir() => None,
-            Err(_) => Some(format!("`{}` is no folder that exists", path.display())),
+            Err(_) => Some(format!("`{}` is not an existing folder", path.display())),
         }
     }
 
@@ -222,8 +223,8 @@ impl CodeRunner {
         if let Some(status) = sandbox.known_status()
             && status.tier.is_none()
         {
-            let remedy = status.remedy.map(|remedy| format!(". To change that: {remedy}")).unwrap_or_default();
-            return Some(format!("this machine offers no sandbox: {}{remedy}", status.reason));
+            let remedy = status.remedy.map(|remedy| format!(". To enable one: {remedy}")).unwrap_or_default();
+            return Some(format!("no sandbox is available: {}{remedy}", status.reason));
         }
         interpreter.problem()
     }
@@ -270,7 +271,7 @@ impl CodeRunner {
             record_untrusted_files(workspace, untrusted).await;
         }
         if let Ended::NotStarted { reason } = &outcome.ended {
-            return Err(CodeError::NotRun(format!("the program could not be started: {reason}")));
+            return Err(CodeError::NotRun(format!("failed to start the program: {reason}")));
         }
         Ok(CodeOutcome::new(outcome))
     }
@@ -307,7 +308,7 @@ impl CodeRunner {
             let listener = ProxyListener::Unix { path: socket.to_path_buf(), owner: None };
             let options = ProxyOptions::new(self.0.settings.policy(), Trust::Untrusted);
             let started = FilteringProxy::start(&listener, options, &self.0.entropy);
-            *proxy = Some(started.map_err(|error| format!("the proxy for sandboxed code cannot be started: {error}"))?);
+            *proxy = Some(started.map_err(|error| format!("failed to start the proxy for sandboxed code: {error}"))?);
         }
         Ok(socket.to_path_buf())
     }

@@ -36,26 +36,28 @@ impl From<SandboxBackend> for Backend {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SandboxSettings {
+    /// Sandbox backend. Default: `auto`.
     pub backend: SandboxBackend,
-    /// Whether code may access the network, only through a proxy that enforces the rules for agents.
+    /// Whether code may access the network, through a proxy that enforces the network rules for agents. Default: false.
     pub network: bool,
-    /// Maximum duration of a run in seconds.
+    /// Maximum duration of a run in seconds, 1 to 3,600. Default: 60.
     #[schema(minimum = 1, maximum = 3_600)]
     pub timeout_seconds: u32,
-    /// Memory limit of all processes of a run together, in MiB.
+    /// Memory limit for all processes of a run together in MiB, 32 to 65,536. Default: 512.
     #[schema(minimum = 32, maximum = 65_536)]
     pub memory_limit_mb: u32,
-    /// Maximum size of an agent's workspace in MiB, by file length or space on disk, whichever is larger. A workspace
-    /// above the limit can only shrink.
+    /// Maximum size of an agent's workspace in MiB, 16 to 1,048,576. Each file counts with its length or its disk
+    /// usage, whichever is larger. A workspace above the limit can only shrink. Default: 4,096.
     #[schema(minimum = 16, maximum = 1_048_576)]
     pub workspace_limit_mb: u32,
-    /// Maximum number of files and folders in an agent's workspace.
+    /// Maximum number of files and folders in an agent's workspace, 100 to 10,000,000. Default: 100,000.
     #[schema(minimum = 100, maximum = 10_000_000)]
     pub workspace_max_files: u32,
-    /// Environment variables of the daemon that are passed to code.
+    /// Names of environment variables of the daemon that are passed to code, up to 64; names that start with `SVC_` are
+    /// rejected. Default: `LANG`, `LC_ALL`, `LC_CTYPE` and `TZ`.
     #[schema(max_items = 64)]
     pub env_allowlist: Vec<String>,
-    /// Absolute paths of folders that code may modify besides the agent's workspace.
+    /// Absolute paths of folders that code may modify in addition to the agent's workspace, up to 64. Default: none.
     #[schema(max_items = 64)]
     pub writable_paths: Vec<String>,
 }
@@ -112,7 +114,7 @@ impl Section for SandboxSettings {
         SafetySetting {
             path: "network",
             strength: Strength::LowerIsStronger,
-            effect: "Code of agents and hooks may reach the network.",
+            effect: "Code of agents and hooks may access the network.",
         },
         SafetySetting {
             path: "timeout_seconds",
@@ -132,7 +134,7 @@ impl Section for SandboxSettings {
         SafetySetting {
             path: "workspace_max_files",
             strength: Strength::LowerIsStronger,
-            effect: "Workspaces may hold more files.",
+            effect: "Workspaces may contain more files.",
         },
         SafetySetting {
             path: "env_allowlist",
@@ -142,7 +144,7 @@ impl Section for SandboxSettings {
         SafetySetting {
             path: "writable_paths",
             strength: Strength::Permissions,
-            effect: "Code may change the added folders.",
+            effect: "Code may modify the added folders.",
         },
     ];
     type Patch = SandboxPatch;

@@ -10,11 +10,11 @@ use crate::providers::ProviderError;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(
-        "conversation {conversation_id} is still being answered; follow the reply at \
-         /api/chat/sessions/{session_id}/stream, cancel it, or send again when it is done"
+        "conversation {conversation_id} already has a reply in progress; follow it at \
+         /api/chat/sessions/{session_id}/stream, cancel it, or retry when it is complete"
     )]
     TurnInProgress { conversation_id: String, session_id: SessionId },
-    #[error("session `{session_id}` not found; the log of a reply is kept for 24 hours after its end")]
+    #[error("session `{session_id}` not found; session logs are retained for 24 hours after their end")]
     NotFound { session_id: String },
     #[error("the session has already ended; its status is {}", .status.as_str())]
     Ended { status: SessionStatus },
@@ -22,12 +22,12 @@ pub enum EngineError {
     ApprovalNotFound { id: String },
     #[error("the approval is already decided; its status is {}", .status.as_str())]
     ApprovalAnswered { status: ApprovalStatus },
-    #[error("nobody answered this in time, so it has expired; ask the agent again")]
+    #[error("the approval expired before it was decided; ask the agent again")]
     ApprovalExpired,
     /// The approved action is no longer possible; the approval is cancelled.
     #[error("the action can no longer be approved: {reason}")]
     ApprovalVoid { reason: String },
-    #[error("the daemon is shutting down and accepts no new messages; send it again after the restart")]
+    #[error("the daemon is shutting down and accepts no new messages; retry after the restart")]
     Draining,
     #[error("limit of concurrent replies reached ({limit}); retry later")]
     TooManyTurns { limit: usize },
@@ -41,7 +41,7 @@ pub enum EngineError {
     Agent(#[from] AgentError),
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    #[error("the session cannot be read or stored now")]
+    #[error("failed to read or write the session; retry later")]
     Store(#[from] StoreError),
 }
 

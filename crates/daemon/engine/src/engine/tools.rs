@@ -38,7 +38,7 @@ pub(super) async fn run_tool(
     let call = AssertUnwindSafe(tool.call(input, context)).catch_unwind();
     let result = match tokio::time::timeout(limit, call).await {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(ToolError::Failed("the tool broke down; the daemon's log says more".to_owned())),
+        Ok(Err(_)) => Err(ToolError::Failed("the tool crashed; see the daemon's log".to_owned())),
         Err(_) => {
             cancelled.cancel();
             Err(ToolError::TimedOut(limit))

@@ -11,7 +11,7 @@ pub enum ProjectError {
     Invalid { problems: Vec<FieldProblem> },
     #[error("project limit reached ({limit}); delete a project first")]
     TooMany { limit: u64 },
-    #[error("projects cannot be read or changed now")]
+    #[error("failed to read or write projects; retry later")]
     Store(#[from] StoreError),
 }
 

@@ -7,8 +7,8 @@
 //!   [`ProjectReferences`].
 //! - A project is identified by its id; names need not be unique.
 //!
-//! Events: `project.created`, `project.updated` (name, description or status), `project.completed`
-//! besides it when the status becomes `completed`, `project.deleted`.
+//! Events: `project.created`, `project.updated` (name, description or status), `project.completed` in addition when the
+//! status becomes `completed`, `project.deleted`.
 //!
 //! Out of scope: the members of a project; they are stored with the referencing resources.
 

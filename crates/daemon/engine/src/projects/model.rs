@@ -15,6 +15,7 @@ pub(super) const MAX_PROJECTS: u64 = 10_000;
 const MAX_NAME_CHARACTERS: usize = 200;
 const MAX_DESCRIPTION_CHARACTERS: usize = 4_000;
 
+/// Status of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProjectStatus {

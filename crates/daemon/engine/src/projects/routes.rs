@@ -20,11 +20,13 @@ pub(super) fn routes() -> Routes<Projects> {
     )))
 }
 
-/// A named container for related resources.
+/// Project that groups related resources.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProjectView {
     id: ProjectId,
+    /// Display name; not necessarily unique.
     name: String,
+    /// Description; null if there is none.
     description: Option<String>,
     status: ProjectStatus,
     created_at: Timestamp,
@@ -44,22 +46,26 @@ impl From<&Project> for ProjectView {
     }
 }
 
-/// Projects, the newest first.
+/// Page of projects.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProjectList {
+    /// Projects of this page, newest first.
     projects: Vec<ProjectView>,
     /// Total number of matching projects.
     total: u64,
 }
 
+/// Fields of a new project.
 #[derive(Debug, Deserialize, ToSchema)]
 struct ProjectFields {
+    /// Display name, 1 to 200 characters. Consecutive white space is reduced to one space.
     #[schema(min_length = 1, max_length = 200, example = "Garden")]
     name: String,
+    /// Description, up to 4,000 characters. Default: none.
     #[serde(default)]
     #[schema(max_length = 4_000)]
     description: Option<String>,
-    /// Status. Default: `active`.
+    /// Initial status. Default: `active`.
     #[serde(default)]
     status: Option<ProjectStatus>,
 }
@@ -68,32 +74,37 @@ struct ProjectFields {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ProjectUpdate)]
 struct ProjectUpdateFields {
+    /// Display name, 1 to 200 characters. Consecutive white space is reduced to one space.
     #[serde(default)]
     #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
     name: Option<String>,
-    /// Null clears it.
+    /// Description, up to 4,000 characters. Null clears it.
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 4_000)]
     description: Patch<String>,
+    /// New status.
     #[serde(default)]
     #[schema(value_type = ProjectStatus, required = false)]
     status: Option<ProjectStatus>,
 }
 
+/// Confirmation that a project was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProjectDeleted {
-    /// Always true.
+    /// Always `true`.
     deleted: bool,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ProjectQuery {
-    /// Filters by status.
+    /// Returns only projects with this status.
     #[param(inline)]
     status: Option<ProjectStatus>,
+    /// Maximum number of projects to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of projects to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -134,7 +145,7 @@ async fn create_project(
 
 /// Get a project
 #[utoipa::path(get, path = "/api/projects/{id}", operation_id = "get_project", tag = "projects",
-    params(("id" = String, Path)), responses((status = 200, body = ProjectView)))]
+    params(("id" = String, Path, description = "Id of the project")), responses((status = 200, body = ProjectView)))]
 async fn get_project(State(projects): State<Projects>, Path(id): Path<String>) -> ApiResult<Json<ProjectView>> {
     Ok(Json(ProjectView::from(&projects.get(&id).await?)))
 }
@@ -143,7 +154,7 @@ async fn get_project(State(projects): State<Projects>, Path(id): Path<String>) -
 ///
 /// Each change emits `project.updated`; a change of the status to `completed` also emits `project.completed`.
 #[utoipa::path(put, path = "/api/projects/{id}", operation_id = "update_project", tag = "projects",
-    params(("id" = String, Path)), request_body = ProjectUpdateFields, responses((status = 200, body = ProjectView)))]
+    params(("id" = String, Path, description = "Id of the project")), request_body = ProjectUpdateFields, responses((status = 200, body = ProjectView)))]
 async fn update_project(
     State(projects): State<Projects>,
     Path(id): Path<String>,
@@ -157,7 +168,7 @@ async fn update_project(
 ///
 /// Resources of the project are kept without a project.
 #[utoipa::path(delete, path = "/api/projects/{id}", operation_id = "delete_project", tag = "projects",
-    params(("id" = String, Path)), responses((status = 200, body = ProjectDeleted)))]
+    params(("id" = String, Path, description = "Id of the project")), responses((status = 200, body = ProjectDeleted)))]
 async fn delete_project(State(projects): State<Projects>, Path(id): Path<String>) -> ApiResult<Json<ProjectDeleted>> {
     projects.delete(&id).await?;
     Ok(Json(ProjectDeleted { deleted: true }))

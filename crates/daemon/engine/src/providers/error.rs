@@ -9,27 +9,30 @@ use agentd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    #[error("there is no provider `{id}`; the providers are {known}")]
+    #[error("provider `{id}` not found; known providers: {known}")]
     Unknown { id: String, known: String },
-    #[error("the model inside the daemon has no key; choose its file with `local_model` of PUT /api/settings/agent")]
+    #[error("the built-in model has no key; select its file with `local_model` of PUT /api/settings/agent")]
     LocalHasNoKey,
     #[error("the provider is not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("no model can answer: {reason}")]
+    #[error("no model available: {reason}")]
     NoModel { reason: String },
     #[error(
-        "today's token budget of {limit} is used up, or too little of it is left for this call; it resets at midnight, or raise daily_token_limit with PUT /api/settings/agent"
+        "daily token budget exhausted ({limit} tokens), or too little of it remains for this call; wait until \
+         midnight, or raise daily_token_limit with PUT /api/settings/agent"
     )]
     DailyBudget { limit: u64, retry_after: Duration },
     #[error(
-        "the token budget of {limit} is used up, or too little of it is left for this call; raise total_token_limit with PUT /api/settings/agent"
+        "total token budget exhausted ({limit} tokens), or too little of it remains for this call; raise \
+         total_token_limit with PUT /api/settings/agent"
     )]
     TotalBudget { limit: u64 },
     #[error(
-        "this agent's token budget of {limit} for today is used up, or too little of it is left for this call; it resets at midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
+        "daily token budget of the agent exhausted ({limit} tokens), or too little of it remains for this call; wait \
+         until midnight, or raise daily_token_limit of its profile with PATCH /api/agents/{{name}}"
     )]
     AgentBudget { limit: u64, retry_after: Duration },
-    #[error("the rest of the token budget is reserved for calls in progress; retry later, or raise the limit")]
+    #[error("the remaining token budget is reserved for calls in progress; retry later, or raise the limit")]
     BudgetReserved { retry_after: Duration },
     #[error(transparent)]
     Settings(#[from] SettingsError),

@@ -127,7 +127,7 @@ impl Opener {
         };
         match &spec.endpoint {
             Endpoint::Http { url, headers } => {
-                let url = Url::parse(url).map_err(|_| Failure::local("invalid_request", "the address is not valid"))?;
+                let url = Url::parse(url).map_err(|_| Failure::local("invalid_request", "the URL is not valid"))?;
                 let opened = Connection::over_http(url, headers, self.client.clone(), options).await;
                 let connection = opened.map_err(|error| Failure::of_server(error.error(), &spec.redactor()))?;
                 Ok(Session::new(connection, spec, None))
@@ -155,7 +155,7 @@ impl Opener {
         let sandbox = self.runner.sandbox().map_err(|reason| Failure::local("sandbox_unavailable", reason))?;
         // Checked again, because a link or a new folder may have changed it since the registration.
         if let Some((_, path)) = transport.paths().find(|(_, path)| self.is_own_data(Path::new(path))) {
-            let message = format!("`{path}` cannot be opened to the sandbox: it belongs to the daemon's own data");
+            let message = format!("`{path}` cannot be shared with the sandbox: it belongs to the daemon's own data");
             return Err(Failure::local("sandbox_path_refused", message));
         }
         let home = self.home(&spec.id);
@@ -166,7 +166,7 @@ impl Opener {
         {
             return Err(Failure::local(
                 "tool_server_home",
-                format!("the folder {} cannot be made: {error}", home.display()),
+                format!("failed to create the folder {}: {error}", home.display()),
             ));
         }
         let mut request = RunRequest::new(&transport.command, transport.args.iter().map(OsString::from));
@@ -203,20 +203,20 @@ async fn handshake_failure(
         Ok(Ended::NotStarted { reason }) => {
             failure.code = "tool_server_not_started";
             failure.message = format!(
-                "the program `{}` could not be started: {reason}; the sandbox shows it the system's folders and those in \
+                "failed to start the program `{}`: {reason}; it can access only system folders and those in \
                  `readable_paths` and `writable_paths`",
                 transport.command
             );
         }
         Ok(ended) if has_exited => {
             failure.message =
-                format!("the tool server's program {ended} before it was connected; its error output says more");
+                format!("the tool server's program {ended} before it was connected; see its error output");
         }
         _ => {}
     }
     if has_exited && !transport.network && spec.handshake_limit > Duration::from_secs(60) {
         failure.message.push_str(&format!(
-            "; `{}` downloads what it runs, and this server may not reach the network (`network`)",
+            "; `{}` downloads packages, but this server has no network access (`network`)",
             transport.command
         ));
     }

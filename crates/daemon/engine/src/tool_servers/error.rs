@@ -66,7 +66,7 @@ pub enum ToolServerError {
     Disabled,
     #[error("too many concurrent tool server requests; retry later")]
     Busy,
-    #[error("the tool server changed this tool after its owner was asked, so nothing ran; ask for it again")]
+    #[error("the tool server changed this tool after the approval was requested, so it was not run; call it again")]
     Changed,
     #[error("the daemon is shutting down")]
     GoingDown,
@@ -74,7 +74,7 @@ pub enum ToolServerError {
     Failed(Failure),
     #[error(transparent)]
     Vault(#[from] VaultError),
-    #[error("the tool servers cannot be read or changed now")]
+    #[error("failed to read or write tool servers; retry later")]
     Store(#[from] StoreError),
 }
 

@@ -115,8 +115,7 @@ fn grant_folders(entry: &CatalogEntry, values: &Map<String, Value>, writable: &m
             if Path::new(path).is_dir() {
                 writable.push(path.to_owned());
             } else {
-                problems
-                    .add(&field, "is no folder that exists; for a file, name the folder around it in `writable_paths`");
+                problems.add(&field, "is not an existing folder; for a file, add its folder to `writable_paths`");
             }
         }
     }

@@ -23,12 +23,15 @@ pub(super) const COMMAND_QUEUE_CAPACITY: usize = 64;
 pub enum ServerStatus {
     /// Its tools are not offered.
     Disabled,
-    /// No session; the next call connects.
+    /// Not connected; the next call connects.
     Disconnected,
+    /// A connection is being established.
     Connecting,
+    /// A session is open.
     Connected,
+    /// The session is being closed.
     Disconnecting,
-    /// The last attempt failed, or the server crashed.
+    /// The last connection attempt failed, or the session ended unexpectedly.
     Failed,
 }
 
@@ -181,7 +184,7 @@ impl Link {
                 && let (Some(failure), Some((at, retry_at))) = (&state.failure, state.retry_at)
                 && at > Instant::now()
             {
-                let message = format!("{}; it is tried again at {retry_at}", failure.message);
+                let message = format!("{}; next attempt at {retry_at}", failure.message);
                 return Err(ToolServerError::Failed(Failure { message, ..Failure::clone(failure) }));
             }
             state.failed_attempts
@@ -213,7 +216,7 @@ impl Link {
 fn disconnected() -> Failure {
     Failure {
         code: "tool_server_not_connected",
-        message: "the tool server was disconnected before it was connected".to_owned(),
+        message: "the tool server was disconnected before the connection was established".to_owned(),
         is_local: false,
         diagnosis: String::new(),
     }

@@ -27,7 +27,7 @@ struct RemoteTool {
     hints: ToolHints,
 }
 
-/// A tool that cannot be offered.
+/// Tool that cannot be offered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct LeftOut {
     /// Name as received from the server.
@@ -39,9 +39,11 @@ pub struct LeftOut {
 /// Identity that a server reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ServerIdentity {
+    /// Name that the server reports.
     pub name: String,
+    /// Version of the server.
     pub version: String,
-    /// Version of the protocol, for example `2025-11-25`.
+    /// Version of the MCP protocol, for example `2025-11-25`.
     pub protocol_version: String,
 }
 
@@ -100,7 +102,7 @@ impl Listing {
         for mut tool in std::mem::take(&mut self.tools) {
             let name = redactor.redact(&tool.name);
             if name != tool.name {
-                self.left_out.push(LeftOut { name, reason: "its name holds a credential of the server".to_owned() });
+                self.left_out.push(LeftOut { name, reason: "its name contains a credential of the server".to_owned() });
                 continue;
             }
             tool.title.iter_mut().for_each(hide);
@@ -125,7 +127,7 @@ impl Listing {
         let time_limit = Duration::from_secs(server.timeout_seconds.into()) + connect_limit + CANCELLATION_MARGIN;
         let mut offered = Vec::with_capacity(self.tools.len());
         for (tool, name) in self.tools.iter().zip(names) {
-            let described = name.ok_or_else(|| "every name for it is taken".to_owned()).and_then(|name| {
+            let described = name.ok_or_else(|| "all names for it are already in use".to_owned()).and_then(|name| {
                 let input_schema = InputSchema::new(tool.input_schema.clone())?;
                 Ok(ToolDescription {
                     name,

@@ -102,7 +102,7 @@ impl ToolServer {
         let is_name = (1..=MAX_NAME_CHARACTERS).contains(&count) && !self.name.chars().any(char::is_control);
         problems.require(is_name, "name", format!("must be 1 to {MAX_NAME_CHARACTERS} characters in one line"));
         let is_reserved = RESERVED_PREFIXES.contains(&self.prefix.as_str());
-        problems.require(!is_reserved, "name", "is kept for tools of another kind; choose another");
+        problems.require(!is_reserved, "name", "is reserved for other tools; choose another name");
         let is_time = (1..=MAX_TIMEOUT_SECONDS).contains(&self.timeout_seconds);
         problems.require(is_time, "timeout_seconds", format!("must be between 1 and {MAX_TIMEOUT_SECONDS}"));
         problems.into_result().map(|()| writes)
@@ -112,7 +112,7 @@ impl ToolServer {
 /// Rejects fields that only the other transport has.
 fn reject_other_transport(fields: &[(&str, bool)], transport: &str, problems: &mut Problems) {
     for (field, is_given) in fields {
-        problems.require(!is_given, field, format!("goes with the transport `{transport}` alone"));
+        problems.require(!is_given, field, format!("is only valid with the transport `{transport}`"));
     }
 }
 

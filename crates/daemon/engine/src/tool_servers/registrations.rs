@@ -127,7 +127,7 @@ impl ToolServers {
         let mut problems = Problems::new();
         for (field, path) in stdio.paths().filter(|(_, path)| !is_known(path)) {
             let is_own = self.0.opener.is_own_data(Path::new(path));
-            problems.require(!is_own, &field, "must not be the daemon's own data, nor hold it or lie in it");
+            problems.require(!is_own, &field, "must not be inside the daemon's own data or contain it");
         }
         problems.into_result().map_err(|problems| ToolServerError::Invalid { problems })
     }

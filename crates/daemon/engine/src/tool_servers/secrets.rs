@@ -76,7 +76,7 @@ pub(super) fn apply(
             }
             Some(SecretUpdate::Shown(_)) => {
                 let is_known = names.contains(&name) || unconfirmed.contains(&name);
-                problems.require(is_known, &field(), "has no value yet; give it one");
+                problems.require(is_known, &field(), "has no value yet; enter one");
             }
         }
     }

@@ -195,7 +195,7 @@ impl Supervisor {
                 is_alive = check.ended(|is_alive| is_alive.unwrap_or(true)) => {
                     check = BackgroundTask::none();
                     if !is_alive {
-                        let message = "the tool server gives no sign of life, so it was ended".to_owned();
+                        let message = "the tool server did not respond to a ping and was stopped".to_owned();
                         let failure = Failure { code: "tool_server_hangs", message, is_local: false, diagnosis: session.diagnosis() };
                         return SessionEnd::Lost(failure);
                     }

@@ -99,7 +99,7 @@ fn error_message(output: &agentd_mcp::ToolOutput) -> String {
         _ => output.text.clone(),
     };
     if reason.trim().is_empty() {
-        return "the tool failed and gave no reason".to_owned();
+        return "the tool failed without giving a reason".to_owned();
     }
     reason.chars().take(MAX_ERROR_CHARACTERS).collect()
 }

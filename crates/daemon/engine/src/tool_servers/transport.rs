@@ -101,7 +101,7 @@ impl Transport {
             Self::Http(_) => check_header(name, "value"),
         };
         let mut problems = Problems::new();
-        problems.require(names.len() <= max_names, field, format!("must be at most {max_names}"));
+        problems.require(names.len() <= max_names, field, format!("must have at most {max_names} entries"));
         for name in names {
             if let Some(problem) = check(name) {
                 problems.add(format!("{field}.{}", name.chars().take(64).collect::<String>()), problem);
@@ -168,17 +168,21 @@ impl StdioTransport {
         problems.require(
             is_command,
             "command",
-            "is required: the name of a program that is installed on this machine, or its absolute path; arguments go into `args`",
+            "is required: the name of an installed program, or its absolute path; put arguments into `args`",
         );
-        problems.require(self.args.len() <= MAX_ARGUMENTS, "args", format!("must be at most {MAX_ARGUMENTS}"));
+        problems.require(
+            self.args.len() <= MAX_ARGUMENTS,
+            "args",
+            format!("must have at most {MAX_ARGUMENTS} entries"),
+        );
         for (index, argument) in self.args.iter().enumerate() {
             let fits = argument.len() <= MAX_ARGUMENT_BYTES && !argument.contains('\0');
             let message = format!("must be at most {MAX_ARGUMENT_BYTES} bytes without NUL characters");
             problems.require(fits, &format!("args[{index}]"), message);
         }
-        problems.require(self.env.len() <= MAX_VARIABLES, "env", format!("must be at most {MAX_VARIABLES}"));
+        problems.require(self.env.len() <= MAX_VARIABLES, "env", format!("must have at most {MAX_VARIABLES} entries"));
         for (field, paths) in [("readable_paths", &self.readable_paths), ("writable_paths", &self.writable_paths)] {
-            problems.require(paths.len() <= MAX_PATHS, field, format!("must be at most {MAX_PATHS}"));
+            problems.require(paths.len() <= MAX_PATHS, field, format!("must have at most {MAX_PATHS} entries"));
             for (index, path) in paths.iter().enumerate() {
                 let parts = Path::new(path).components();
                 let is_plain = path.len() <= MAX_COMMAND_BYTES && is_line(path) && path.starts_with('/');
@@ -217,7 +221,11 @@ impl HttpTransport {
         let mut writes =
             secrets::apply(Kind::Header, &mut self.headers, headers, is_destination_changed, check_header, problems);
         writes.extend(url_secrets);
-        problems.require(self.headers.len() <= MAX_HEADERS, "headers", format!("must be at most {MAX_HEADERS}"));
+        problems.require(
+            self.headers.len() <= MAX_HEADERS,
+            "headers",
+            format!("must have at most {MAX_HEADERS} entries"),
+        );
         if let Err(problem) = check_url(&self.url) {
             problems.add("url", problem);
         }
@@ -227,27 +235,27 @@ impl HttpTransport {
 
 fn check_url(text: &str) -> Result<(), String> {
     if text.is_empty() || text.len() > MAX_URL_BYTES {
-        return Err(format!("is required: an http or https address of at most {MAX_URL_BYTES} bytes"));
+        return Err(format!("is required: an http or https URL of at most {MAX_URL_BYTES} bytes"));
     }
     let url = Url::parse(text).map_err(|error| format!("is not valid: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err("must begin with http:// or https://".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not hold a user or password; give them as a header".to_owned());
+        return Err("must not contain a user name or password; send them as a header".to_owned());
     }
     Ok(())
 }
 
 fn check_header(name: &str, value: &str) -> Option<&'static str> {
     if HeaderName::try_from(name).is_err() {
-        return Some("must be the name of a header");
+        return Some("must be a valid header name");
     }
     if FORBIDDEN_HEADERS.contains(&name) || name.starts_with("mcp-param-") {
-        return Some("is set by the protocol itself");
+        return Some("is set by the protocol and cannot be changed");
     }
     let fits = !value.is_empty() && value.len() <= MAX_HEADER_BYTES && HeaderValue::from_str(value).is_ok();
-    (!fits).then_some("must be the value of a header: 1 to 8192 bytes in one line")
+    (!fits).then_some("must be a valid header value of 1 to 8192 bytes")
 }
 
 /// Returns the names of variables or headers for display; those in `missing` have no value.

@@ -21,7 +21,7 @@ pub enum ToolsError {
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Vault(#[from] VaultError),
-    #[error("the tools cannot be read or changed now")]
+    #[error("failed to read or write tools; retry later")]
     Store(#[from] StoreError),
 }
 

@@ -35,7 +35,7 @@ pub(super) async fn store_result(
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let name: String = call_id.chars().filter(|c| is_plain(*c)).take(100).collect();
     if name.is_empty() {
-        return Err(ToolError::Failed("a result is kept under the id of its call, which has none".to_owned()));
+        return Err(ToolError::Failed("the call has no id under which its result can be stored".to_owned()));
     }
     let (bytes, whole_bytes) = (stored_length(text), text.len());
     let (workspace, content, quota) = (workspace.to_path_buf(), wrap_lines(text), quota.clone());
@@ -46,7 +46,7 @@ pub(super) async fn store_result(
         workspace.prune(&folder, MAX_RESULTS, MAX_TOTAL_BYTES, &quota)?;
         Ok(StoredOutput { path: path.to_string(), bytes, whole_bytes })
     });
-    stored.await.map_err(|_| ToolError::Failed("the result could not be kept".to_owned()))?
+    stored.await.map_err(|_| ToolError::Failed("failed to store the result".to_owned()))?
 }
 
 fn stored_length(text: &str) -> usize {

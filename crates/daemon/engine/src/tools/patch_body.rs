@@ -33,7 +33,7 @@ impl<T> PatchBody<T> {
         if self.id.is_none_or(|sent| sent == id) {
             return Ok(self.change);
         }
-        let message = "is not the one in the path; send it as it was read, or leave it out".to_owned();
+        let message = "must equal the id in the path; send it unchanged, or omit it".to_owned();
         Err(ApiError::invalid(vec![FieldProblem { field: ID.to_owned(), message }]))
     }
 }

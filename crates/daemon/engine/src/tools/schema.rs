@@ -157,7 +157,7 @@ enum InputError {
     InvalidJson(serde_json::Error),
     #[error("the input must be a JSON object")]
     NotAnObject,
-    #[error("the input does not fit the tool's schema: {0}")]
+    #[error("the input does not match the tool's schema: {0}")]
     Schema(#[from] ValidationError),
 }
 

@@ -51,7 +51,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WorkspaceError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let done = tokio::task::spawn_blocking(work).await;
-    Ok(done.map_err(|_| ToolError::Failed("writing a file broke off".to_owned()))??)
+    Ok(done.map_err(|_| ToolError::Failed("writing the file was aborted".to_owned()))??)
 }
 
 /// Copies a file of the workspace into a private folder under its own name.
@@ -71,7 +71,7 @@ pub(super) async fn copy_out(workspace: &Path, path: &str, folder: &Path, limit:
         let bytes = io::copy(&mut file.into_reader().take(limit + 1), &mut copy).map_err(failed)?;
         if bytes > limit { Err(too_large(bytes)) } else { Ok(target) }
     });
-    Ok(copied.await.map_err(|_| ToolError::Failed("reading a file broke off".to_owned()))??)
+    Ok(copied.await.map_err(|_| ToolError::Failed("reading the file was aborted".to_owned()))??)
 }
 
 #[cfg(test)]

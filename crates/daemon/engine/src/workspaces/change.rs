@@ -41,7 +41,7 @@ impl Workspace {
     /// The entry or the target folder does not exist, or the new path is taken.
     pub fn rename(&self, from: &RelativePath, to: &RelativePath) -> Result<Entry, WorkspaceError> {
         let (Some((folder, name)), Some((new_folder, new_name))) = (from.split(), to.split()) else {
-            return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
+            return Err(WorkspaceError::BadPath { problem: "must not be the workspace itself" });
         };
         require_permanent_name(new_name)?;
         let (parent, new_parent) =
@@ -49,7 +49,7 @@ impl Workspace {
         let missing = |error| match error {
             Errno::NOENT => WorkspaceError::Missing { path: from.to_string() },
             Errno::EXIST | Errno::NOTEMPTY => WorkspaceError::Taken { path: to.to_string() },
-            Errno::INVAL => WorkspaceError::BadPath { problem: "must not lie in the folder that is moved" },
+            Errno::INVAL => WorkspaceError::BadPath { problem: "must not be inside the folder to move" },
             error => from.failed(error),
         };
         let found = statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(missing)?;
@@ -84,7 +84,7 @@ impl Workspace {
     /// The entry does not exist, or is a folder that is not empty.
     pub fn remove(&self, path: &RelativePath, recursive: bool, quota: &WorkspaceQuota) -> Result<(), WorkspaceError> {
         let Some((folder, name)) = path.split() else {
-            return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
+            return Err(WorkspaceError::BadPath { problem: "must not be the workspace itself" });
         };
         let parent = self.folder_for(&folder, FolderAccess::Modify)?;
         let failed = |error| match error {

@@ -54,7 +54,7 @@ impl WorkspaceFolders {
         if is_workspace_name(svc_name) {
             Ok(self.path_of(svc_name))
         } else {
-            Err(invalid_input("this is no name of an agent"))
+            Err(invalid_input("not a valid agent name"))
         }
     }
 
@@ -62,7 +62,7 @@ impl WorkspaceFolders {
         if is_well_formed("agent", agent_id) {
             Ok(self.data_dir.agents().join(TRASH).join(agent_id))
         } else {
-            Err(invalid_input("this is no id of an agent"))
+            Err(invalid_input("not a valid agent id"))
         }
     }
 
@@ -85,7 +85,7 @@ impl WorkspaceFolders {
         let was_missing = match std::fs::symlink_metadata(&folder) {
             Ok(found) if found.is_dir() => false,
             // A link could lead anywhere.
-            Ok(_) => return Err(invalid_input("something else than a folder stands there; remove it")),
+            Ok(_) => return Err(invalid_input("the path exists but is not a folder; remove it")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(error),
         };

@@ -26,21 +26,21 @@ impl RelativePath {
             return bad("is too long");
         }
         if text.starts_with('/') {
-            return bad("must be relative to the workspace, without a `/` at its beginning");
+            return bad("must be relative to the workspace, without a leading `/`");
         }
         if text.starts_with("~/") || text == "~" {
-            return bad("must be relative to the workspace; `~` does not stand for a home folder here");
+            return bad("must be relative to the workspace; `~` is not expanded");
         }
         if text.chars().any(char::is_control) {
-            return bad("must not hold control characters");
+            return bad("must not contain control characters");
         }
         let mut names = Vec::new();
         for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
             if name == ".." {
-                return bad("must not hold `..`; nothing outside the workspace can be reached");
+                return bad("must not contain `..`; paths outside the workspace are not accessible");
             }
             if name.len() > MAX_NAME_BYTES {
-                return bad("holds a name of more than 255 bytes");
+                return bad("contains a name of more than 255 bytes");
             }
             names.push(name.to_owned());
         }
@@ -53,7 +53,7 @@ impl RelativePath {
     /// Variant of [`Self::parse`] for a file: not the workspace itself, no trailing `/`.
     pub fn parse_file(text: &str) -> Result<Self, WorkspaceError> {
         if text.ends_with('/') {
-            return Err(WorkspaceError::BadPath { problem: "must name a file, without a `/` at its end" });
+            return Err(WorkspaceError::BadPath { problem: "must name a file, without a trailing `/`" });
         }
         let path = Self::parse(text)?;
         if path.0.is_empty() {

@@ -20,7 +20,7 @@ pub(super) fn is_temporary_name(name: &str) -> bool {
 
 /// Rejects reserved names: the sweep would remove such a file.
 pub(super) fn require_permanent_name(name: &str) -> Result<(), WorkspaceError> {
-    let problem = "must not end in a name like `.agentd-….tmp`, which is for files that are not whole yet";
+    let problem = "must not end in a name like `.agentd-….tmp`, which is reserved for temporary files";
     if is_temporary_name(name) { Err(WorkspaceError::BadPath { problem }) } else { Ok(()) }
 }
 

@@ -96,7 +96,7 @@ impl Workspace {
     /// The entry does not exist.
     pub fn entry(&self, path: &RelativePath) -> Result<Entry, WorkspaceError> {
         let Some((parent, name)) = path.split() else {
-            return Err(WorkspaceError::BadPath { problem: "must name something in the workspace" });
+            return Err(WorkspaceError::BadPath { problem: "must not be the workspace itself" });
         };
         let folder = self.folder(&parent)?;
         match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -11,49 +11,49 @@ use super::model::MAX_RECORDINGS;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BrowserError {
-    #[error("no page is open; POST /api/browser/action with `goto` opens one")]
+    #[error("no page is open; open one with POST /api/browser/action and `goto`")]
     NotRunning,
     #[error("viewer limit reached ({limit}); close a client of the stream first")]
     TooManyViewers { limit: usize },
-    #[error("a video is being made already; wait for its end")]
+    #[error("another video is being encoded; retry when it is complete")]
     VideoInProgress,
     #[error(transparent)]
     Video(VideoError),
-    #[error("the daemon is going down; no video was made")]
+    #[error("no video was created because the daemon is shutting down")]
     ShuttingDown,
     #[error("the request is not valid")]
     Invalid { problems: Vec<FieldProblem> },
-    #[error("{0} (for the browser, `ssrf_allowlist` and `ssrf_blocklist` of its own settings hold as well)")]
+    #[error("{0} (`ssrf_allowlist` and `ssrf_blocklist` of the browser settings apply as well)")]
     Refused(NetError),
-    #[error("the proxy in front of the browser cannot be started: {0}")]
+    #[error("failed to start the proxy of the browser: {0}")]
     Proxy(#[from] agentd_net::ProxyError),
-    #[error("the file cannot be used: {0}")]
+    #[error("file rejected: {0}")]
     File(String),
     #[error(transparent)]
     Agent(#[from] AgentError),
-    #[error("there is no state `{0}`; GET /api/browser/auth-states lists them")]
+    #[error("login state `{0}` not found; list login states with GET /api/browser/auth-states")]
     AuthStateNotFound(String),
-    #[error("what is in the state `{0}` was not in the backup that was restored; save it again or delete it")]
+    #[error("the contents of login state `{0}` were not in the restored backup; save it again or delete it")]
     AuthStateLost(String),
-    #[error("there are {0} states already; delete one")]
+    #[error("login state limit reached ({0}); delete a login state first")]
     TooManyAuthStates(u64),
-    #[error("requests are recorded already; POST /api/browser/har/stop ends that")]
+    #[error("a HAR recording is already running; stop it with POST /api/browser/har/stop")]
     HarRunning,
-    #[error("no requests are recorded; POST /api/browser/har/start begins")]
+    #[error("no HAR recording is running; start one with POST /api/browser/har/start")]
     HarNotRunning,
-    #[error("a folder for files of the browser cannot be made")]
+    #[error("failed to create a folder for browser files")]
     Folder(#[source] std::io::Error),
-    #[error("a recording runs; POST /api/browser/recording/stop ends it")]
+    #[error("a recording is already running; stop it with POST /api/browser/recording/stop")]
     RecordingRunning,
-    #[error("no recording runs; POST /api/browser/recording/start starts one")]
+    #[error("no recording is running; start one with POST /api/browser/recording/start")]
     NotRecording,
-    #[error("there is no such recording, or no such step in it; GET /api/browser/recordings lists them")]
+    #[error("recording or step not found; list recordings with GET /api/browser/recordings")]
     RecordingNotFound,
-    #[error("there are {MAX_RECORDINGS} recordings already; delete one")]
+    #[error("recording limit reached ({MAX_RECORDINGS}); delete a recording first")]
     TooManyRecordings,
-    #[error("another replay runs; wait for its end")]
+    #[error("another replay is running; retry when it is complete")]
     ReplayRunning,
-    #[error("the files of the recording cannot be used")]
+    #[error("failed to access the files of the recording")]
     Recording(#[source] std::io::Error),
     #[error(transparent)]
     Vault(#[from] VaultError),

@@ -19,25 +19,28 @@ pub enum BrowserBackend {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct BrowserSettings {
+    /// Browser that runs the pages. Default: `chromium`.
     pub backend: BrowserBackend,
-    /// Whether Chromium runs without a window. After a change, the next action starts a new Chromium.
+    /// Whether Chromium runs without a window. Default: true. After a change, the next action starts a new Chromium.
     pub headless: bool,
-    /// Whether actions return a snapshot of the page.
+    /// Whether actions return a snapshot of the page. Default: false.
     pub auto_snapshot: bool,
-    /// Minimum interval between automatic snapshots in milliseconds, so that fast scripts are not slowed down.
+    /// Minimum interval between automatic snapshots in milliseconds, 100 to 60,000, so that fast scripts are not slowed
+    /// down. Default: 1,000.
     #[schema(minimum = 100, maximum = 60_000)]
     pub snapshot_interval_ms: u32,
-    /// Maximum number of stream frames per second.
+    /// Maximum number of stream frames per second, 1 or 2. Default: 1.
     #[schema(minimum = 1, maximum = 2)]
     pub stream_fps: u32,
-    /// JPEG quality of stream frames.
+    /// JPEG quality of stream frames, 1 to 100. Default: 60.
     #[schema(minimum = 1, maximum = 100)]
     pub stream_quality: u32,
-    /// Hosts with private or local addresses that pages may reach: `host`, `*.host`, an IP address or a CIDR block.
-    /// `security.allowed_hosts` applies as well.
+    /// Hosts with private or local addresses that pages may reach, at most 500: `host`, `*.host`, an IP address or a
+    /// CIDR block. `security.allowed_hosts` applies as well. Default: none.
     #[schema(max_items = 500)]
     pub ssrf_allowlist: Vec<String>,
-    /// Hosts that pages must not reach. Takes precedence over all allow lists, as does `security.blocked_hosts`.
+    /// Hosts that pages must not reach, at most 500. Takes precedence over all allow lists, as does
+    /// `security.blocked_hosts`. Default: none.
     #[schema(max_items = 500)]
     pub ssrf_blocklist: Vec<String>,
 }

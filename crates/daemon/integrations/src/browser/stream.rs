@@ -41,9 +41,9 @@ impl Ending {
         let (code, reason) = match self {
             Self::Disconnected => (close_code::NORMAL, "bye"),
             Self::Silent => (close_code::POLICY, "the client was silent for too long"),
-            Self::Revoked => (close_code::POLICY, "the credential is not good any more"),
+            Self::Revoked => (close_code::POLICY, "the credential was revoked or has expired"),
             Self::BrowserClosed => (close_code::NORMAL, "the browser was closed"),
-            Self::ShuttingDown => (close_code::AWAY, "the daemon is going down"),
+            Self::ShuttingDown => (close_code::AWAY, "the daemon is shutting down"),
         };
         CloseFrame { code, reason: reason.into() }
     }

@@ -13,31 +13,29 @@ use agentd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    #[error("there is no chat platform `{name}`; there are discord, slack, telegram, whatsapp, teams and google_chat")]
+    #[error("chat platform `{name}` not found; use discord, slack, telegram, whatsapp, teams or google_chat")]
     UnknownPlatform { name: String },
-    #[error(
-        "the channel is switched off, or lacks what verifies its requests; set both with PUT /api/channels/settings"
-    )]
+    #[error("the channel is disabled or lacks its verification secret; change both with PUT /api/channels/settings")]
     Off,
-    #[error("the request is not verified: {reason}")]
+    #[error("request verification failed: {reason}")]
     Unverified { reason: &'static str },
     #[error("{problem}")]
     Malformed { problem: String },
     /// Returned to unauthenticated callers, so it does not contain the reason.
-    #[error("the platform's keys cannot be had just now; send the request again later")]
+    #[error("the keys of the platform are unavailable; retry later")]
     KeysUnavailable,
     #[error("the request is not valid")]
     Invalid { problems: Vec<FieldProblem> },
-    #[error("there is no open pairing code `{code}`; GET /api/channels/pairings lists those there are")]
+    #[error("pairing code `{code}` not found; list open codes with GET /api/channels/pairings")]
     PairingNotFound { code: String },
     #[error(
         "sender `{id}` is neither approved nor in allowed_senders; list approved ones with GET \
          /api/channels/{{platform}}/senders"
     )]
     SenderNotFound { id: String },
-    #[error("too many messages came from this platform; wait as long as `Retry-After` says")]
+    #[error("too many messages from this platform; retry after the time in `Retry-After`")]
     TooFast { retry_after: Duration },
-    #[error("{backlog}; send the request again as `Retry-After` says")]
+    #[error("{backlog}; retry after the time in `Retry-After`")]
     Overloaded { backlog: &'static str },
     #[error(transparent)]
     Send(#[from] SendError),
@@ -49,7 +47,7 @@ pub enum ChannelError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Notify(#[from] NotifyError),
-    #[error("channels cannot be read or changed now")]
+    #[error("failed to read or change channels")]
     Store(#[from] StoreError),
 }
 

@@ -40,7 +40,7 @@ impl ChannelTransport {
     async fn send(&self, message: &Outgoing) -> Result<Delivered, DeliveryFailure> {
         let later = |error: super::error::ChannelError| DeliveryFailure::later(error.to_string());
         let Some(channel) = self.channels.channel(self.platform).await.map_err(later)? else {
-            let text = format!("{} is switched off; turn it on with PUT /api/channels/settings", self.platform.id());
+            let text = format!("channel {} is disabled; enable it with PUT /api/channels/settings", self.platform.id());
             return Err(DeliveryFailure::later(text));
         };
         let sent = self.send_parts(&channel, message).await;

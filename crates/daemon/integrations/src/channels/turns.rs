@@ -111,11 +111,11 @@ impl AgentDataOwner for Channels {
 fn final_answer(reply: &Reply) -> Option<(FinalStatus, String)> {
     let note = match reply.status {
         SessionStatus::Running => return None,
-        SessionStatus::Done if reply.content.trim().is_empty() => "I have nothing to say to that.",
+        SessionStatus::Done if reply.content.trim().is_empty() => "I have no reply to this message.",
         SessionStatus::Done => return Some((FinalStatus::Answered, reply.content.clone())),
-        SessionStatus::Failed => "I cannot answer that now. The owner finds the reason with the conversation.",
+        SessionStatus::Failed => "I cannot answer this now. The owner can find the reason in the conversation.",
         SessionStatus::Cancelled => "I was stopped.",
-        SessionStatus::Interrupted => "I was interrupted; write it again if you still want an answer.",
+        SessionStatus::Interrupted => "I was interrupted. Send your message again if you still want an answer.",
     };
     let status = if reply.status == SessionStatus::Done { FinalStatus::Answered } else { FinalStatus::Failed };
     let answer = reply.content.trim_end();

@@ -9,17 +9,17 @@ use agentd_store::StoreError;
 pub enum DeviceError {
     #[error("The request is not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("The code is wrong, was used, or has expired; ask for a new one where you are logged in")]
+    #[error("the pairing code is wrong, used or expired; create a new one with POST /api/auth/device/code")]
     WrongCode,
-    #[error("Too many wrong codes from this address; try again later")]
+    #[error("too many wrong codes from this address; retry after the time in `Retry-After`")]
     TooManyTries { retry_after: Duration },
-    #[error("There are {limit} devices already; remove some that are not used")]
+    #[error("device limit reached ({limit}); delete a device first")]
     TooManyDevices { limit: usize },
-    #[error("There is no device `{id}`; GET /api/devices lists those there are")]
+    #[error("device `{id}` not found; list devices with GET /api/devices")]
     NotFound { id: String },
-    #[error("A device opens its socket with `?token=`, the token that it got when it was paired")]
+    #[error("device token missing; connect with `?token=` and the token returned when the device was paired")]
     MissingToken,
-    #[error("The device token is invalid, or the device was removed; pair it again with a new code")]
+    #[error("the device token is invalid or the device was removed; pair the device again with a new code")]
     WrongToken,
     #[error(transparent)]
     Store(#[from] StoreError),

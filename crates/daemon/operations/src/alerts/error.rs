@@ -14,11 +14,11 @@ use super::model::{AlertState, MAX_ALERTS};
 pub enum AlertError {
     #[error("the alert is not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("there is no alert `{id}`; GET /api/monitoring/alerts lists those there are")]
+    #[error("alert `{id}` not found; list alerts with GET /api/monitoring/alerts")]
     NotFound { id: String },
-    #[error("the alert is {}, so it cannot be {action}", .state.as_str())]
+    #[error("an alert in the state `{}` cannot be {action}", .state.as_str())]
     WrongState { state: AlertState, action: &'static str },
-    #[error("there are {MAX_ALERTS} alerts, which is as many as are kept; delete some first")]
+    #[error("alert limit reached ({MAX_ALERTS}); delete an alert first")]
     TooMany,
     #[error(transparent)]
     Notify(#[from] NotifyError),
@@ -30,7 +30,7 @@ pub enum AlertError {
     Scheduler(#[from] SchedulerError),
     #[error(transparent)]
     Providers(#[from] ProviderError),
-    #[error("alerts cannot be read or stored now")]
+    #[error("alerts cannot be read or stored; retry shortly")]
     Store(#[from] StoreError),
 }
 

@@ -18,25 +18,25 @@ pub(super) struct Text {
 fn advice(figure: Option<Figure>) -> &'static str {
     match figure {
         Some(Figure::ErrorRate | Figure::RequestsPerMinute | Figure::LatencyP95Ms) => {
-            "Look at GET /api/monitoring/performance for the routes and at the daemon's log for the errors."
+            "See GET /api/monitoring/performance for the affected routes and the daemon's log for the errors."
         }
         Some(Figure::Tokens | Figure::Cost | Figure::BudgetPercent) => {
-            "Look at GET /api/monitoring/usage for who uses them; limits are set with PUT /api/settings/agent."
+            "See GET /api/monitoring/usage for the usage by agent and key; set limits with PUT /api/settings/agent."
         }
         Some(Figure::QueuePending | Figure::DeadLetters) => {
-            "Look at GET /api/hooks/dead-letters and GET /api/notifications?status=dead_letter for the reasons; both \
+            "See GET /api/hooks/deliveries/dead-letters and GET /api/notifications?status=dead_letter for the reasons; both \
              can be retried."
         }
         Some(Figure::FailedRuns | Figure::ConsecutiveFailedRuns) => {
-            "Look at the runs of the jobs under GET /api/scheduler/jobs for their errors."
+            "See the runs of the jobs in GET /api/scheduler/jobs for their errors."
         }
         Some(Figure::CpuPercent | Figure::MemoryPercent | Figure::DiskPercent) => {
-            "Look at GET /api/monitoring/system for what the machine does and how much the data directory takes."
+            "See GET /api/monitoring/system for the load of the machine and the size of the data directory."
         }
         Some(Figure::ModelCalls | Figure::FailedModelCalls) => {
-            "Look at GET /api/monitoring/performance for the providers, and check their keys."
+            "See GET /api/monitoring/performance for the failing providers, and check their keys."
         }
-        Some(Figure::Threshold) | None => "Look at GET /api/monitoring/performance and GET /api/monitoring/system.",
+        Some(Figure::Threshold) | None => "See GET /api/monitoring/performance and GET /api/monitoring/system.",
     }
 }
 
@@ -89,9 +89,9 @@ pub(super) fn build_text(
     let first =
         condition.and_then(|condition| condition.figures().iter().copied().find(|figure| *figure != Figure::Threshold));
     let instructions = match kind {
-        NoticeKind::Resolved => "Nothing: the condition does not hold any more.".to_owned(),
+        NoticeKind::Resolved => "No action needed: the condition is no longer true.".to_owned(),
         _ => format!(
-            "{} Repeats stop with POST /api/monitoring/alerts/{id}/acknowledge, or for a while with …/{id}/snooze.",
+            "{} Stop further notices with POST /api/monitoring/alerts/{id}/acknowledge, or pause them with …/{id}/snooze.",
             advice(first),
             id = alert.id
         ),

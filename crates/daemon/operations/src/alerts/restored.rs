@@ -21,7 +21,7 @@ impl ValidateRestored for ValidateAlerts {
 
 async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
     if store::count_alerts(read).await? > MAX_ALERTS {
-        return Ok(Some(format!("it holds more than {MAX_ALERTS} alerts, which is the most that there can be")));
+        return Ok(Some(format!("it contains more than {MAX_ALERTS} alerts")));
     }
     Ok(store::list_alerts(read).await?.iter().find_map(describe_fault))
 }
@@ -32,7 +32,7 @@ fn describe_fault(alert: &Alert) -> Option<String> {
     let lifecycle = &alert.lifecycle;
     let is_whole = lifecycle.state.is_open() == lifecycle.firing_id.is_some()
         && lifecycle.state.is_open() == lifecycle.firing_since.is_some();
-    problems.require(is_whole, "state", "does not go with when it began to fire");
+    problems.require(is_whole, "state", "does not match the start of the firing");
     let found = problems.into_result().err()?;
     let messages: Vec<String> = found.iter().map(|problem| format!("{} {}", problem.field, problem.message)).collect();
     let display_name = alert.name.chars().take(80).collect::<String>().escape_debug().to_string();

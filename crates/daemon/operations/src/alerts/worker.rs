@@ -47,7 +47,7 @@ impl PurgeTask for Alerts {
     const WORKER: &'static str = "alerts.purge";
     const DESCRIPTION: &'static str = "Deletes old firings of alerts.";
     const RETENTION: &'static [Retention] =
-        &[Retention { what: "Firings of alerts, the newest 1,000 at most", kept: FIRING_RETENTION }];
+        &[Retention { what: "Firings of alerts, at most the newest 1,000 per alert", kept: FIRING_RETENTION }];
     const INTERVAL: Duration = Duration::from_secs(600);
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {

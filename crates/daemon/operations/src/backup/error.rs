@@ -16,61 +16,61 @@ pub enum BackupError {
     #[error("The archive cannot be used: {reason}; nothing was changed")]
     Archive { reason: String },
     #[error(
-        "The archive has format {found}, this program reads up to {known}; restore it with a newer program; nothing was changed"
+        "The archive has format version {found}, but this daemon supports versions up to {known}; restore it with a newer version of agentd; nothing was changed"
     )]
     NewerFormat { found: u32, known: u32 },
-    #[error("The passphrase does not open the secrets of this archive; nothing was changed")]
+    #[error("The passphrase does not match the secrets of this archive; nothing was changed")]
     WrongPassphrase,
-    #[error("This archive holds no secrets, so there is nothing that a passphrase could open; leave it out")]
+    #[error("This archive contains no secrets; restore it without a passphrase")]
     NoSecrets,
     #[error("The passphrase must have at least {minimum} characters")]
     ShortPassphrase { minimum: usize },
-    #[error("The passphrase does not arrive in a readable form")]
+    #[error("The passphrase is not valid base64 of UTF-8 text")]
     MalformedPassphrase,
-    #[error("A backup or a restore is under way; try again when it is done")]
+    #[error("A backup or restore is already running; retry when it is complete")]
     Busy,
-    #[error("Another backup is being uploaded; try again when it is there")]
+    #[error("Another backup is being uploaded; retry when the upload is complete")]
     Uploading,
     #[error(
-        "{} files or folders cannot be read and would be missing in the backup: {left_out}; let the daemon read them or remove them, or leave them out with --allow-incomplete (`allow_incomplete` of a request)",
+        "{} files or folders cannot be read and would be missing in the backup: {left_out}; make them readable, remove them, or omit them with `--allow-incomplete` (`allow_incomplete` in the API)",
         .left_out.total
     )]
     Incomplete { left_out: LeftOutList },
-    #[error("The daemon cannot be brought to rest for a restore: {reason}")]
+    #[error("The daemon cannot be paused for the restore: {reason}")]
     NotAtRest { reason: String },
     /// Other daemons share the database but are not quiesced by this process.
     #[error(
-        "Other daemons work on this database ({count}) and are not brought to rest by a restore; stop them, restore again, then start them; nothing was changed"
+        "Other daemons ({count}) use this database, and a restore cannot pause them; stop them, restore again, then start them; nothing was changed"
     )]
     OtherDaemons { count: u64 },
     /// The database was replaced, but a later step failed.
     #[error(
-        "The database was restored, but its files and secrets did not follow; restart the daemon, which finishes it"
+        "The database was restored, but its files and secrets were not; restart the daemon to complete the restore"
     )]
     Unfinished { source: Box<BackupError> },
     /// The prepared files were removed by another process.
     #[error(
-        "The database was restored, but the files that waited in {} are gone; remove restore.json beside it to go on with the files as they are, then restore the archive again",
+        "The database was restored, but the files to restore in {} are missing; delete restore.json in the same directory to continue with the current files, then restore the archive again",
         .folder.display()
     )]
     FilesGone { folder: PathBuf },
-    #[error("Reading or writing {what} failed; check the disk's space and permissions")]
+    #[error("Reading or writing {what} failed; check the free disk space and the permissions")]
     Files { what: String, source: io::Error },
     /// The owner must free disk space; this is not an internal error.
-    #[error("There is no space left for {what}; free some on the disk of the data directory, then try again")]
+    #[error("No disk space left for {what}; free space on the disk of the data directory, then retry")]
     DiskFull { what: String, source: io::Error },
-    #[error("The secrets cannot be sealed: {reason}")]
+    #[error("The secrets cannot be encrypted: {reason}")]
     Sealing { reason: String },
-    #[error("The work ended unexpectedly; the daemon's log says why")]
+    #[error("The operation ended unexpectedly; see the daemon's log")]
     EndedUnexpectedly,
-    #[error("There is no backup of this name; GET /api/backups lists those that are kept")]
+    #[error("Backup not found; list backups with GET /api/backups")]
     NotFound,
-    #[error("The name of the backup must be given once more, in `confirm`")]
+    #[error("The field `confirm` must repeat the name of the backup")]
     NotConfirmed,
-    #[error("{limit} backups are kept already; delete some that are not needed")]
+    #[error("Backup limit reached ({limit}); delete backups that are no longer needed")]
     TooMany { limit: usize },
     #[error(
-        "All backups together may take no more room (`limit_mb` of the backup settings); delete some that are not needed"
+        "The size limit of all backups is reached (setting `backup.limit_mb`); delete backups that are no longer needed, or raise the limit"
     )]
     Full,
     #[error(transparent)]
@@ -179,7 +179,7 @@ mod tests {
             let stream = StoreError::Stream { source: Arc::new(io::Error::from(kind)) };
             for error in [BackupError::files("the dump")(kind.into()), BackupError::stream("the dump", stream)] {
                 assert_eq!((error.kind(), error.code()), (ErrorKind::Unavailable, "disk_full"));
-                assert!(error.to_string().starts_with("There is no space left for the dump"), "{error}");
+                assert!(error.to_string().starts_with("No disk space left for the dump"), "{error}");
             }
         }
         let other = BackupError::files("the dump")(io::ErrorKind::PermissionDenied.into());

@@ -71,13 +71,13 @@ impl PreparedRestore {
 
     /// Stores encrypted secrets until the database is replaced.
     pub(super) fn write_secrets(&self, secrets: &[SealedSecret]) -> Result<(), BackupError> {
-        let failed = || BackupError::files("the kept secrets");
+        let failed = || BackupError::files("the retained secrets");
         let text = serde_json::to_vec(secrets).map_err(|error| failed()(error.into()))?;
         fs::write(self.path().join(SECRETS_FILE), text).map_err(failed())
     }
 
     pub(super) fn read_secrets(&self) -> Result<Vec<SealedSecret>, BackupError> {
-        let failed = || BackupError::files("the kept secrets");
+        let failed = || BackupError::files("the retained secrets");
         match fs::read(self.path().join(SECRETS_FILE)) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| failed()(error.into())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -87,7 +87,7 @@ impl PreparedRestore {
 
     /// Commits the restore: from here on, the next start decides by the database id.
     pub(super) fn commit(&self, database_id: &str) -> Result<(), BackupError> {
-        let failed = || BackupError::files("the restore's journal");
+        let failed = || BackupError::files("the journal of the restore");
         for folder in FOLDERS {
             fs::create_dir_all(self.path().join(folder)).map_err(failed())?;
         }
@@ -139,7 +139,7 @@ impl PreparedRestore {
 
     /// Removes the restore: the journal first, so that a partially removed folder is never put in place.
     pub(super) fn remove(self) -> Result<(), BackupError> {
-        let failed = || BackupError::files("the restore's journal");
+        let failed = || BackupError::files("the journal of the restore");
         match fs::remove_file(journal_path(&self.root)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed()(error)),
             _ => {}
@@ -191,11 +191,11 @@ pub(super) fn find_leftover(data_dir: &DataDir, database_id: &str) -> Result<Lef
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftover::Nothing),
-        Err(error) => return Err(BackupError::files("the restore's journal")(error)),
+        Err(error) => return Err(BackupError::files("the journal of the restore")(error)),
     };
     // The journal is renamed into place when complete, so any other content is an error.
-    let journal: Journal =
-        serde_json::from_slice(&text).map_err(|error| BackupError::files("the restore's journal")(error.into()))?;
+    let journal: Journal = serde_json::from_slice(&text)
+        .map_err(|error| BackupError::files("the journal of the restore")(error.into()))?;
     let waiting = PreparedRestore::of(data_dir, &journal);
     Ok(if journal.database_id == database_id { Leftover::Discard(waiting) } else { Leftover::Finish(waiting) })
 }

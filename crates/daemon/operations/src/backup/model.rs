@@ -177,14 +177,14 @@ pub(super) fn safe_path(bytes: &[u8]) -> Result<PathBuf, String> {
     let path = Path::new(OsStr::from_bytes(bytes));
     let refuse = |why: &str| Err(format!("the name `{}` {why}", display_path(path).escape_debug()));
     if bytes.is_empty() || bytes.contains(&0) {
-        return refuse("is no name");
+        return refuse("is empty or contains NUL");
     }
     let mut clean = PathBuf::new();
     for component in path.components() {
         match component {
             Component::Normal(part) if part.len() <= 255 => clean.push(part),
             Component::Normal(_) => return refuse("is too long"),
-            _ => return refuse("leads out of the archive"),
+            _ => return refuse("points outside the archive"),
         }
     }
     // `a//b`, `a/./b` and `a/` are other spellings of the same path; only the canonical one is accepted.
@@ -198,10 +198,10 @@ pub(super) fn safe_path(bytes: &[u8]) -> Result<PathBuf, String> {
         None => false,
     };
     if !is_plain || !is_known {
-        return refuse("does not belong into an archive");
+        return refuse("is not allowed in an archive");
     }
     if depth > MAX_DEPTH {
-        return refuse("is too deep");
+        return refuse("is nested too deeply");
     }
     Ok(clean)
 }
@@ -211,7 +211,7 @@ pub(super) fn safe_path(bytes: &[u8]) -> Result<PathBuf, String> {
 pub(super) fn link_fault(path: &Path, target: &Path) -> Option<&'static str> {
     // Folder, agent name, and then the agent's own files.
     let Some(depth) = path.components().count().checked_sub(3) else {
-        return Some("is a link where a folder belongs");
+        return Some("is a link where a folder is expected");
     };
     // Upward steps come first. Each further step leads deeper, or through a link that stays inside as well.
     let mut parts = target.components().filter(|part| *part != Component::CurDir).peekable();
@@ -220,7 +220,7 @@ pub(super) fn link_fault(path: &Path, target: &Path) -> Option<&'static str> {
         steps_up += 1;
     }
     let is_inside = steps_up <= depth && parts.all(|part| matches!(part, Component::Normal(_)));
-    (!is_inside).then_some("is a link that leads out of its folder")
+    (!is_inside).then_some("is a link to a target outside its folder")
 }
 
 /// Returns what is wrong with a hard link, if anything. Both names must be in the same agent's folder.
@@ -230,7 +230,7 @@ pub(super) fn hard_link_fault(path: &Path, target: &Path) -> Option<&'static str
         (path.components().count() > 2).then_some(parts)
     };
     let is_same = folder(path).is_some_and(|own| Some(own) == folder(target));
-    (!is_same).then_some("is a name of a file outside of its folder")
+    (!is_same).then_some("is a hard link to a file outside its folder")
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(super) fn seal(secrets: &[StoredSecret], passphrase: &Secret, entropy: &Entr
         .collect();
     let failed = |reason: &str| BackupError::Sealing { reason: reason.to_owned() };
     // `Secret` wipes the plaintexts when it is dropped.
-    let plain = Secret::new(serde_json::to_string(&plain).map_err(|_| failed("they are no text"))?);
+    let plain = Secret::new(serde_json::to_string(&plain).map_err(|_| failed("they cannot be serialized"))?);
     let cipher = cipher(passphrase, &salt, MEMORY_KIB, PASSES).ok_or_else(|| failed("the passphrase is too long"))?;
     let sealed = cipher
         .encrypt(&XNonce::from(nonce), Payload { msg: plain.expose().as_bytes(), aad: PURPOSE })
@@ -72,7 +72,7 @@ pub(super) fn open(file: &[u8], passphrase: &Secret) -> Result<Vec<StoredSecret>
     let broken = || BackupError::archive("secrets.sealed is damaged");
     let file: Sealed = serde_json::from_slice(file).map_err(|_| broken())?;
     if file.kdf != "argon2id" || file.memory_kib > MAX_MEMORY_KIB || file.passes > MAX_PASSES {
-        return Err(BackupError::archive("its secrets are sealed in a way that this program does not open"));
+        return Err(BackupError::archive("its secrets use an unsupported encryption"));
     }
     let salt = BASE64.decode(&file.salt).map_err(|_| broken())?;
     let nonce: [u8; 24] = BASE64.decode(&file.nonce).ok().and_then(|nonce| nonce.try_into().ok()).ok_or_else(broken)?;

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackupSchedule {
+    /// No automatic backups.
     #[default]
     Off,
     /// Once a day.
@@ -19,16 +20,18 @@ pub enum BackupSchedule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct BackupSettings {
-    /// Whether a backup is created every day. Scheduled backups contain no secrets, because no passphrase can be
-    /// entered; unreadable files are omitted and counted.
+    /// Schedule of automatic backups. They contain no secrets, because no passphrase can be entered; unreadable files
+    /// are omitted and counted. Default: `off`.
     pub schedule: BackupSchedule,
-    /// Hour of the backup in the profile's time zone. After enabling the schedule, the first backup is created soon.
+    /// Hour of the backup in the time zone of the profile, 0 to 23. After enabling the schedule, the first backup is
+    /// created soon. Default: 3.
     #[schema(maximum = 23)]
     pub hour: u32,
-    /// Number of retained daily backups; older ones are deleted after a new one was created.
+    /// Number of retained daily backups, 1 to 30; older ones are deleted after a new one was created. Default: 7.
     #[schema(minimum = 1, maximum = 30)]
     pub keep: u32,
-    /// Maximum total size of all stored backups in MiB. The free space of the disk applies as well.
+    /// Maximum total size of all stored backups in MiB, 10 to 10,485,760. The free space of the disk applies as well.
+    /// Default: 51,200.
     #[schema(minimum = 10, maximum = 10_485_760)]
     pub limit_mb: u32,
 }

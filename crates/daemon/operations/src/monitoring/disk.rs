@@ -33,14 +33,14 @@ impl StorageCheck {
         match tokio::task::spawn_blocking(read_space).await {
             Ok(Ok(space)) => space.shortage().map_or_else(ComponentHealth::healthy, |shortage| {
                 ComponentHealth::degraded(format!(
-                    "Nothing more is written into workspaces: {shortage}; make room on the disk that holds the data directory"
+                    "Writing to workspaces is disabled: {shortage}; free space on the disk of the data directory"
                 ))
             }),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "failed to read free disk space");
-                ComponentHealth::degraded("What the disk has left is not known now; the daemon's log says why")
+                ComponentHealth::degraded("The free disk space cannot be read; see the daemon's log")
             }
-            Err(_) => ComponentHealth::degraded("What the disk has left is not known now"),
+            Err(_) => ComponentHealth::degraded("The free disk space cannot be read"),
         }
     }
 }

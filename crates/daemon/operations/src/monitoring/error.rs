@@ -12,7 +12,7 @@ use super::readiness::Phase;
 /// Error of a monitoring request.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitoringError {
-    #[error("there is no component `{id}`; the components are {known}")]
+    #[error("component `{id}` not found; known components: {known}")]
     UnknownComponent { id: String, known: String },
     #[error("the request is not valid")]
     Invalid(Vec<FieldProblem>),
@@ -60,14 +60,14 @@ impl DomainError for MonitoringError {
     }
 }
 
-/// Reason for a 503 response. `Display` says what the daemon waits for and what the operator can do.
+/// Reason for a 503 response. `Display` names the cause and what the client or the operator can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
-    #[error("The daemon is starting or migrating its database; it gets ready by itself")]
+    #[error("The daemon is starting or migrating its database; retry shortly")]
     Starting,
-    #[error("The daemon is going down: replies under way are brought to their end, nothing new is taken")]
+    #[error("The daemon is shutting down: running replies are completed, new requests are rejected")]
     Draining,
-    #[error("The daemon is restoring a backup; it is ready again when that is done")]
+    #[error("The daemon is restoring a backup; retry when the restore is complete")]
     Restoring,
     /// A critical component failed.
     #[error("{message}")]

@@ -52,10 +52,13 @@ impl Probe {
     async fn run_checks(&self) -> Outcome {
         for check in self.checks.iter().filter(|check| check.is_critical()) {
             let health = tokio::time::timeout(CHECK_TIMEOUT, check.check()).await.unwrap_or_else(|_| {
-                ComponentHealth::unhealthy(format!("{} does not answer; it is asked again every second", check.name()))
+                ComponentHealth::unhealthy(format!(
+                    "{} does not respond; it is checked again every second",
+                    check.name()
+                ))
             });
             if health.status == HealthStatus::Unhealthy {
-                let message = health.message.unwrap_or_else(|| format!("{} is away", check.name()));
+                let message = health.message.unwrap_or_else(|| format!("{} is unavailable", check.name()));
                 let code = if check.id() == DATABASE_ID { "database_unavailable" } else { "component_unavailable" };
                 return Err(NotReady::Component { code, message });
             }
@@ -98,10 +101,10 @@ impl HealthCheck for DatabaseCheck {
 fn describe(error: &StoreError) -> String {
     match error {
         StoreError::Unavailable { reason, .. } => {
-            format!("The database cannot be used now ({reason}); the daemon is ready again as soon as it can")
+            format!("The database is unavailable ({reason}); the daemon recovers as soon as it is available again")
         }
-        StoreError::Closed => "The database is closed; the daemon is going down".to_owned(),
-        _ => "The database refuses to be read or written; the daemon's log says why".to_owned(),
+        StoreError::Closed => "The database is closed because the daemon is shutting down".to_owned(),
+        _ => "The database cannot be read or written; see the daemon's log".to_owned(),
     }
 }
 

@@ -7,9 +7,13 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
+    /// Create the account.
     Account,
+    /// Configure the default provider.
     Provider,
+    /// Create an agent.
     Agent,
+    /// Create the first API key.
     Complete,
 }
 

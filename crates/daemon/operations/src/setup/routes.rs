@@ -44,7 +44,7 @@ struct SetupStatus {
     agent: bool,
     /// Whether an API key exists, which completes the wizard.
     complete: bool,
-    /// First incomplete step; null when the wizard is complete.
+    /// First incomplete step; `null` when the wizard is complete.
     #[schema(required = true)]
     next: Option<Step>,
 }
@@ -58,7 +58,7 @@ impl From<Progress> for SetupStatus {
 
 /// Get setup status
 #[utoipa::path(post, path = "/api/setup/status", operation_id = "setup_status", tag = "setup",
-    responses((status = 200, description = "Every step", body = SetupStatus)))]
+    responses((status = 200, description = "Progress of the setup", body = SetupStatus)))]
 async fn setup_status(State(setup): State<Setup>) -> ApiResult<Json<SetupStatus>> {
     Ok(Json(setup.progress().await?.into()))
 }
@@ -70,9 +70,9 @@ async fn setup_status(State(setup): State<Setup>) -> ApiResult<Json<SetupStatus>
     request_body = RegisterRequest,
     params(IdempotencyKey),
     responses(
-        (status = 403, description = "A page of another origin asked for a cookie, or one came without `X-Svc-Csrf`", body = ErrorBody),
-        (status = 201, description = "The account, logged in", body = RegisteredUser),
-        (status = 409, description = "An account exists already", body = ErrorBody),
+        (status = 403, description = "Cookie requested by a page of another origin, or a session cookie sent without `X-Svc-Csrf`", body = ErrorBody),
+        (status = 201, description = "Created account with its session", body = RegisteredUser),
+        (status = 409, description = "An account already exists", body = ErrorBody),
     ))]
 async fn setup_account(
     State(setup): State<Setup>,
@@ -95,14 +95,16 @@ struct SetupProvider {
     /// Id of a provider as listed by `GET /api/providers`; `local` for the local model.
     #[schema(min_length = 1, max_length = 64)]
     provider: String,
-    /// API key of the provider. Can be omitted if `base_url` names a server that needs none, or if the provider is
-    /// already configured and `base_url` still leads to the same server.
+    /// API key of the provider, 1 to 4,096 characters. Can be omitted if `base_url` names a server that needs none, or
+    /// if the provider is already configured and `base_url` still leads to the same server.
     #[schema(value_type = Option<String>, format = Password, min_length = 1, max_length = 4096, write_only)]
     api_key: Option<Secret>,
-    /// Base URL as used by the vendor's SDK; for OpenAI it ends in `/v1`.
+    /// Base URL as used by the SDK of the vendor, at most 2,048 characters; for OpenAI it ends in `/v1`. Default: the
+    /// configured URL, otherwise the address of the vendor.
     #[schema(max_length = 2048)]
     base_url: Option<String>,
-    /// Model name of the provider.
+    /// Name of the default model, 1 to 200 characters; for `local` a model file. Default: the default model of the
+    /// provider.
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
 }
@@ -124,7 +126,7 @@ impl Validate<Setup> for SetupProvider {
 #[utoipa::path(post, path = "/api/setup/provider", operation_id = "setup_provider", tag = "setup",
     request_body = SetupProvider,
     responses(
-        (status = 200, description = "Every step", body = SetupStatus),
+        (status = 200, description = "Progress of the setup", body = SetupStatus),
     ))]
 async fn setup_provider(
     State(setup): State<Setup>,
@@ -141,8 +143,8 @@ async fn setup_provider(
     request_body = AgentFields,
     params(IdempotencyKey),
     responses(
-        (status = 201, description = "The agent", body = AgentView),
-        (status = 409, description = "The svc_name is taken", body = ErrorBody),
+        (status = 201, description = "Created agent", body = AgentView),
+        (status = 409, description = "The `svc_name` is already used", body = ErrorBody),
     ))]
 async fn setup_agent(
     State(setup): State<Setup>,
@@ -157,7 +159,7 @@ async fn setup_agent(
 /// Name of the first API key.
 #[derive(Debug, Deserialize, ToSchema)]
 struct SetupComplete {
-    /// Name of the key; default `first`.
+    /// Name of the key, 1 to 100 characters. Default: `first`.
     #[schema(min_length = 1, max_length = 100)]
     key_name: Option<String>,
 }
@@ -169,7 +171,7 @@ struct SetupComplete {
     request_body = SetupComplete,
     params(IdempotencyKey),
     responses(
-        (status = 200, description = "The key, shown once", body = CreatedKey),
+        (status = 200, description = "Created key, returned only once", body = CreatedKey),
         (status = 409, description = "A key already exists", body = ErrorBody),
     ))]
 async fn setup_complete(

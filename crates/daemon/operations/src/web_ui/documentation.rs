@@ -84,7 +84,7 @@ pub(super) async fn show_file(Path(file): Path<String>, headers: HeaderMap) -> A
         return Ok(([(CONTENT_TYPE, SCRIPT), (CACHE_CONTROL, CACHED)], INITIALIZER).into_response());
     }
     let Some((_, content_type, packed)) = FILES.iter().find(|(name, ..)| *name == file) else {
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", "There is no such file; open /api/docs"));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", "File not found; open /api/docs"));
     };
     let head = [(CONTENT_TYPE, *content_type), (CACHE_CONTROL, CACHED), (VARY, "accept-encoding")];
     let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -36,7 +36,11 @@ impl Tab {
             (Some(value), None, None) => ("value", Value::from(value)),
             (None, Some(label), None) => ("label", Value::from(label)),
             (None, None, Some(index)) => ("index", Value::from(index)),
-            _ => return Err(BrowserError::Invalid("select_option needs one of `value`, `label`, `index`".to_owned())),
+            _ => {
+                return Err(BrowserError::Invalid(
+                    "select_option requires exactly one of `value`, `label` and `index`".to_owned(),
+                ));
+            }
         };
         let mut missing = None;
         loop {
@@ -89,7 +93,7 @@ impl Tab {
         }
         Err(BrowserError::NotActionable {
             selector: shortened(selector),
-            missing: "it was clicked, and did not change".to_owned(),
+            missing: "the element did not change when it was clicked".to_owned(),
             waited_ms: deadline.waited_ms(),
         })
     }
@@ -100,7 +104,7 @@ impl Tab {
             Invoked::Done(Some(checked)) => Ok(checked),
             Invoked::Gone => Err(element_gone(selector, deadline)),
             Invoked::Done(None) => {
-                Err(BrowserError::Invalid(format!("`{}` is nothing that can be checked", shortened(selector))))
+                Err(BrowserError::Invalid(format!("`{}` is not a checkbox or radio button", shortened(selector))))
             }
         }
     }
@@ -117,7 +121,7 @@ impl Tab {
             Invoked::Done(true) => {}
             Invoked::Gone => return Err(element_gone(selector, deadline)),
             Invoked::Done(false) => {
-                return Err(BrowserError::Invalid(format!("`{}` takes no file", shortened(selector))));
+                return Err(BrowserError::Invalid(format!("`{}` is not a file input", shortened(selector))));
             }
         }
         let number = self.shared.uploads.fetch_add(1, Ordering::Relaxed);

@@ -31,7 +31,7 @@ impl Tab {
         if text.len() > MAX_TEXT_BYTES || delay.is_some_and(|delay| delay > MAX_DELAY) {
             let max_ms = MAX_DELAY.as_millis();
             return Err(BrowserError::Invalid(format!(
-                "a text has {MAX_TEXT_BYTES} bytes at most, a delay {max_ms} ms"
+                "`text` must be at most {MAX_TEXT_BYTES} bytes long, and `delay_ms` at most {max_ms}"
             )));
         }
         let needs = Needs { enabled: true, editable: true, ..Needs::default() };
@@ -61,7 +61,7 @@ impl Tab {
                 tokio::time::sleep(delay.min(deadline.remaining())).await;
             }
             if deadline.is_over() {
-                return Err(deadline.timeout("typing all of the text"));
+                return Err(deadline.timeout("the text to be typed"));
             }
         }
         Ok(())
@@ -99,7 +99,7 @@ impl Tab {
             Invoked::Gone => Err(element_gone(selector, deadline)),
             Invoked::Done(false) => Err(BrowserError::NotActionable {
                 selector: shortened(selector),
-                missing: "it does not take the focus".to_owned(),
+                missing: "the element cannot be focused".to_owned(),
                 waited_ms: deadline.waited_ms(),
             }),
         }
@@ -157,7 +157,7 @@ impl Tab {
 pub(super) fn element_gone(selector: &str, deadline: Deadline) -> BrowserError {
     BrowserError::NotActionable {
         selector: shortened(selector),
-        missing: "it went away while it was used".to_owned(),
+        missing: "the element was removed during the action".to_owned(),
         waited_ms: deadline.waited_ms(),
     }
 }

@@ -110,8 +110,8 @@ fn key_by_name(name: &str) -> Option<Key> {
 pub(super) fn parse_chord(text: &str) -> Result<(Key, u32), BrowserError> {
     let unknown = || {
         BrowserError::Invalid(format!(
-            "`{}` is no key; keys are characters, names as `Enter`, `ArrowDown`, `F2`, and these after `Control+`, \
-             `Shift+`, `Alt+` or `Meta+`",
+            "`{}` is not a key; use a character or a name such as `Enter`, `ArrowDown` or `F2`, optionally after \
+             `Control+`, `Shift+`, `Alt+` or `Meta+`",
             crate::selector::shortened(text)
         ))
     };

@@ -109,7 +109,7 @@ impl Tab {
         for attempt in 0.. {
             pause(attempt, deadline).await;
             if deadline.is_over() {
-                let missing = missing.unwrap_or_else(|| "no element matches it".to_owned());
+                let missing = missing.unwrap_or_else(|| "no element matches".to_owned());
                 let waited_ms = deadline.waited_ms();
                 return Err(BrowserError::NotActionable { selector: shortened(selector), missing, waited_ms });
             }
@@ -121,7 +121,7 @@ impl Tab {
                 Ok(Invoked::Gone) => continue,
                 // The last attempt ran out of time; keep the reason of an earlier one.
                 Err(BrowserError::Timeout { .. }) => {
-                    missing.get_or_insert_with(|| "its page is too busy to answer".to_owned());
+                    missing.get_or_insert_with(|| "the page is too busy to respond".to_owned());
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -150,7 +150,7 @@ impl Tab {
                 return Ok(element);
             }
         }
-        let missing = "no element matches it".to_owned();
+        let missing = "no element matches".to_owned();
         Err(BrowserError::NotActionable { selector: shortened(selector), missing, waited_ms: deadline.waited_ms() })
     }
 
@@ -166,7 +166,7 @@ impl Tab {
         }
         match self.to_page_point(&ready.element.frame, 0.0, 0.0, false).await? {
             Invoked::Done(origin) => Ok((ready.element, (origin.x, origin.y))),
-            Invoked::Gone => Err(deadline.timeout("the element's frame")),
+            Invoked::Gone => Err(deadline.timeout("the frame of the element")),
         }
     }
 
@@ -194,12 +194,12 @@ impl Tab {
             }
         }
         let what = match wanted {
-            ElementState::Visible => "shown",
+            ElementState::Visible => "visible",
             ElementState::Hidden => "hidden",
-            ElementState::Attached => "there",
-            ElementState::Detached => "removed",
+            ElementState::Attached => "attached",
+            ElementState::Detached => "detached",
         };
-        Err(deadline.timeout(format!("that `{}` is {what}", shortened(selector))))
+        Err(deadline.timeout(format!("`{}` to be {what}", shortened(selector))))
     }
 
     /// Counts matching elements in all frames.
@@ -263,7 +263,7 @@ impl Tab {
     ) -> Result<Matches, BrowserError> {
         let found = self.find_all(frames, parsed).await.map_err(|error| match error {
             BrowserError::Invalid(reason) => {
-                BrowserError::Invalid(format!("`{}` is no selector that is known: {reason}", shortened(selector)))
+                BrowserError::Invalid(format!("`{}` is not a valid selector: {reason}", shortened(selector)))
             }
             other => other,
         })?;

@@ -165,10 +165,14 @@ impl Action {
 #[serde(rename_all = "snake_case")]
 #[schema(as = AwaitedState)]
 pub enum ElementState {
+    /// Attached and visible.
     #[default]
     Visible,
+    /// Not visible, or not attached.
     Hidden,
+    /// In the document, visible or not.
     Attached,
+    /// Not in the document.
     Detached,
 }
 

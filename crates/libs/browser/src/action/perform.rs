@@ -33,7 +33,7 @@ impl Tab {
         let request = request.into();
         let limit = request.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
         if limit == 0 || limit > MAX_TIMEOUT_MS {
-            return Err(BrowserError::Invalid(format!("timeout_ms is 1 to {MAX_TIMEOUT_MS}")));
+            return Err(BrowserError::Invalid(format!("timeout_ms must be between 1 and {MAX_TIMEOUT_MS}")));
         }
         let deadline = Deadline::after(Duration::from_millis(limit));
         // A dialog must be answered while another action waits for it.
@@ -44,14 +44,14 @@ impl Tab {
         }
         let _turn = tokio::time::timeout(deadline.remaining(), self.turn.lock())
             .await
-            .map_err(|_| deadline.timeout("the end of another action in this tab"))?;
+            .map_err(|_| deadline.timeout("another action in this tab to finish"))?;
         let baseline = self.baseline();
         self.input_sent.store(false, Ordering::Relaxed);
         self.state.send_modify(TabState::reset_own_loads);
         let performed = self.guarded(self.perform(&request.action, deadline));
         let done = match tokio::time::timeout(deadline.remaining() + GRACE, performed).await {
             Ok(done) => done,
-            Err(_) => Err(deadline.timeout("an answer of the page")),
+            Err(_) => Err(deadline.timeout("a response of the page")),
         };
         let sessions = self.sessions();
         self.release_objects(ACTION_OBJECT_GROUP, &sessions);

@@ -54,7 +54,7 @@ impl Tab {
                 Some(cover) if deadline.is_over() => {
                     return Err(BrowserError::NotActionable {
                         selector: shortened(selector),
-                        missing: format!("{cover} covers it"),
+                        missing: format!("the element is covered by {cover}"),
                         waited_ms: deadline.waited_ms(),
                     });
                 }
@@ -98,7 +98,7 @@ impl Tab {
         deadline: Deadline,
     ) -> Result<(), BrowserError> {
         if !x.is_finite() || !y.is_finite() || (x == 0.0 && y == 0.0) {
-            return Err(BrowserError::Invalid("scroll needs `x` or `y`, in pixels".to_owned()));
+            return Err(BrowserError::Invalid("scroll requires a nonzero `x` or `y`, in pixels".to_owned()));
         }
         let main = self.main_frame();
         let point = match selector {

@@ -25,15 +25,15 @@ const READ_BUFFER_BYTES: usize = 256 << 10;
 /// Failure of a command.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum CdpError {
-    #[error("the connection to Chromium has ended: {0}")]
+    #[error("the connection to Chromium was closed: {0}")]
     Ended(Arc<str>),
-    #[error("Chromium did not answer {method} within {} ms", limit.as_millis())]
+    #[error("Chromium did not respond to {method} within {} ms", limit.as_millis())]
     Timeout { method: &'static str, limit: Duration },
     #[error("Chromium refused {method}: {message}")]
     Refused { method: &'static str, message: String },
-    #[error("Chromium answered {method} with more than {MAX_MESSAGE_BYTES} bytes")]
+    #[error("the response of Chromium to {method} exceeds {MAX_MESSAGE_BYTES} bytes")]
     TooLong { method: &'static str },
-    #[error("Chromium answered {method} in a form that is not known: {message}")]
+    #[error("Chromium responded to {method} in an unknown format: {message}")]
     Form { method: &'static str, message: String },
 }
 
@@ -109,7 +109,7 @@ impl Connection {
             if let Err(error) = write_all(writer, queue).await
                 && let Some(inner) = writer_connection.upgrade()
             {
-                Self(inner).end(&format!("its pipe could not be written to ({error})"));
+                Self(inner).end(&format!("failed to write to its pipe: {error}"));
             }
         });
         connection
@@ -199,9 +199,9 @@ impl Connection {
             let buffer = framing.buffer();
             buffer.reserve(READ_BUFFER_BYTES);
             match reader.read_buf(buffer).await {
-                Ok(0) => return "it has closed its pipe".to_owned(),
+                Ok(0) => return "it closed its pipe".to_owned(),
                 Ok(_) => {}
-                Err(error) => return format!("its pipe could not be read ({error})"),
+                Err(error) => return format!("failed to read from its pipe: {error}"),
             }
             loop {
                 match framing.next() {

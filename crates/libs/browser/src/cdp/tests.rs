@@ -73,7 +73,7 @@ async fn responses_are_matched_in_any_order() {
 async fn command_without_response_times_out() {
     let (connection, _chromium, _) = connect();
     let error = connection.call::<Value>(None, "Slow", json!({}), LIMIT).await.unwrap_err();
-    assert_eq!(error.to_string(), "Chromium did not answer Slow within 10000 ms");
+    assert_eq!(error.to_string(), "Chromium did not respond to Slow within 10000 ms");
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn pipe_end_fails_commands_and_subscriptions() {
     assert!(matches!(later, Err(CdpError::Ended(_))), "{later:?}");
     assert!(connection.is_ended());
     tokio::task::yield_now().await;
-    assert_eq!(*observer.0.lock(), ["ended: it has closed its pipe"]);
+    assert_eq!(*observer.0.lock(), ["ended: it closed its pipe"]);
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ pub fn find_chromium(named: Option<&Path>) -> Result<PathBuf, BrowserError> {
             Ok(path.to_path_buf())
         } else {
             Err(BrowserError::Unavailable(format!(
-                "`{}` is not a program that can be run; name another, or {INSTALL_HINT}",
+                "`{}` is not an executable; set SVC_BROWSER_PATH to another one, or {INSTALL_HINT}",
                 path.display()
             )))
         };
@@ -29,10 +29,11 @@ pub fn find_chromium(named: Option<&Path>) -> Result<PathBuf, BrowserError> {
     // A relative directory would let the working directory decide which program runs.
     let directories: Vec<PathBuf> = std::env::split_paths(&path).filter(|directory| directory.is_absolute()).collect();
     let on_path = NAMES.iter().flat_map(|name| directories.iter().map(move |directory| directory.join(name)));
-    std::iter::once(PathBuf::from(DEBIAN_EXECUTABLE))
-        .chain(on_path)
-        .find(|path| is_executable(path))
-        .ok_or_else(|| BrowserError::Unavailable(format!("{INSTALL_HINT}, or name its program")))
+    std::iter::once(PathBuf::from(DEBIAN_EXECUTABLE)).chain(on_path).find(|path| is_executable(path)).ok_or_else(|| {
+        BrowserError::Unavailable(format!(
+            "Chromium not found; {INSTALL_HINT}, or set SVC_BROWSER_PATH to its executable"
+        ))
+    })
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -65,10 +65,10 @@ impl Folder {
         let source = File::open(file)?;
         let metadata = source.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::other("it is not a file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         if metadata.len() > max_bytes {
-            return Err(io::Error::other(format!("it is larger than {max_bytes} bytes")));
+            return Err(io::Error::other(format!("it exceeds {max_bytes} bytes")));
         }
         let folder = self.uploads().join(number.to_string());
         fs::DirBuilder::new().mode(0o700).create(&folder)?;

@@ -78,15 +78,16 @@ impl Chromium {
             .await
             .map_err(std::io::Error::other)
             .flatten()
-            .map_err(|error| BrowserError::Unavailable(format!("its temporary folder could not be made: {error}")))?;
+            .map_err(|error| BrowserError::Unavailable(format!("failed to create its temporary folder: {error}")))?;
         let folder = Arc::new(folder);
         let request = request(options, &program, &folder, user)?;
-        let mut child = spawner.spawn(request).await.map_err(|error| {
-            BrowserError::Unavailable(format!("`{}` could not be started: {error}", program.display()))
-        })?;
+        let mut child = spawner
+            .spawn(request)
+            .await
+            .map_err(|error| BrowserError::Unavailable(format!("failed to start `{}`: {error}", program.display())))?;
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(BrowserError::Unavailable("its pipes are missing".to_owned()));
+            return Err(BrowserError::Unavailable("the pipes of Chromium are missing".to_owned()));
         };
         // Trees and screenshots are megabytes: a larger pipe saves context switches. A smaller one works as well.
         let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_SIZE_BYTES);
@@ -168,7 +169,7 @@ fn request(
             .collect();
         if !screen.iter().any(|(name, _)| name == "DISPLAY" || name == "WAYLAND_DISPLAY") {
             return Err(BrowserError::Unavailable(
-                "there is no screen for a visible browser; use `headless`".to_owned(),
+                "no display found for a visible browser; set `headless` to true".to_owned(),
             ));
         }
         request.environment.extend(screen);
@@ -218,7 +219,7 @@ async fn heartbeat(connection: &Connection, answer_time: Duration, pid: u32) -> 
             }
         };
         if let Err(error) = answered {
-            return format!("it does not answer: {error}");
+            return format!("it does not respond: {error}");
         }
     }
 }
@@ -237,10 +238,10 @@ async fn collect_stderr(mut stderr: pipe::Receiver, messages: Arc<Mutex<Vec<u8>>
 fn start_failure_reason(error: &CdpError, messages: &[u8]) -> String {
     let messages = String::from_utf8_lossy(messages);
     if messages.contains("No usable sandbox") || messages.contains("without --no-sandbox") {
-        return "this machine lets Chromium have no sandbox; allow unprivileged user namespaces, or install \
+        return "Chromium cannot create its sandbox; allow unprivileged user namespaces, or install \
                 Debian's chromium-sandbox"
             .to_owned();
     }
     let last = messages.lines().rev().find(|line| !line.trim().is_empty() && !line.contains("dbus"));
-    format!("Chromium did not start: {}", last.map_or_else(|| error.to_string(), str::to_owned))
+    format!("Chromium failed to start: {}", last.map_or_else(|| error.to_string(), str::to_owned))
 }

@@ -24,7 +24,7 @@ pub(super) fn dedicated_user() -> Result<Option<u32>, BrowserError> {
     match candidates.into_iter().find(|id| is_mapped(&map, *id)) {
         Some(id) => Ok(Some(id)),
         None => Err(BrowserError::Unavailable(
-            "agentd is root and has no other user ids to run Chromium as; run agentd as an ordinary user".to_owned(),
+            "agentd runs as root and has no user id to run Chromium as; run agentd as a regular user".to_owned(),
         )),
     }
 }

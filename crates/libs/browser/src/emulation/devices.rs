@@ -84,16 +84,16 @@ impl Emulation {
         {
             problems.push((
                 "viewport",
-                format!("must be from {} to {} wide and high", VIEWPORT_RANGE.start(), VIEWPORT_RANGE.end()),
+                format!("must have a width and height between {} and {}", VIEWPORT_RANGE.start(), VIEWPORT_RANGE.end()),
             ));
         }
         if !(self.device_scale_factor >= 0.5 && self.device_scale_factor <= MAX_SCALE_FACTOR) {
-            problems.push(("device_scale_factor", format!("must be from 0.5 to {MAX_SCALE_FACTOR}")));
+            problems.push(("device_scale_factor", format!("must be between 0.5 and {MAX_SCALE_FACTOR}")));
         }
         let pixels =
             self.viewport.map_or(0.0, |(width, height)| f64::from(width.max(height)) * self.device_scale_factor);
         if pixels > MAX_SIDE_PIXELS {
-            let problem = format!("must make no side of the viewport longer than {MAX_SIDE_PIXELS} pixels");
+            let problem = format!("must not make a side of the viewport longer than {MAX_SIDE_PIXELS} physical pixels");
             problems.push(("device_scale_factor", problem));
         }
         problems.extend(self.user_agent.as_deref().and_then(user_agent_problem).map(|problem| ("user_agent", problem)));

@@ -73,12 +73,12 @@ impl Profile {
         add("locale", (!is_locale).then(|| "must be a language tag such as `de` or `de-CH`".to_owned()));
         if let Some(position) = self.geolocation {
             let is_valid_position = position.latitude.abs() <= 90.0 && position.longitude.abs() <= 180.0;
-            let problem = "must have a latitude from -90 to 90 and a longitude from -180 to 180";
+            let problem = "must have a latitude between -90 and 90 and a longitude between -180 and 180";
             add("geolocation", (!is_valid_position).then(|| problem.to_owned()));
             let is_valid_accuracy = (0.0..=1e6).contains(&position.accuracy);
             add(
                 "geolocation",
-                (!is_valid_accuracy).then(|| "must have an accuracy from 0 to 1,000,000 metres".to_owned()),
+                (!is_valid_accuracy).then(|| "must have an accuracy between 0 and 1,000,000 meters".to_owned()),
             );
         }
         add("extra_headers", header_problem(&self.extra_headers).or_else(|| self.reserved_header_problem()));
@@ -89,13 +89,13 @@ impl Profile {
         self.extra_headers.keys().find_map(|name| {
             let lower = name.to_ascii_lowercase();
             match lower.as_str() {
-                "user-agent" => Some("`User-Agent` has a field of its own, `user_agent`".to_owned()),
-                "accept-language" => Some("`Accept-Language` follows from `locale`".to_owned()),
+                "user-agent" => Some("must not contain `User-Agent`; use the field `user_agent`".to_owned()),
+                "accept-language" => Some("must not contain `Accept-Language`; use the field `locale`".to_owned()),
                 other
                     if BROWSER_HEADERS.contains(&other)
                         || ["proxy-", "sec-"].iter().any(|start| other.starts_with(start)) =>
                 {
-                    Some(format!("`{name}` is set by the browser itself"))
+                    Some(format!("must not contain `{name}`, which the browser sets"))
                 }
                 _ => None,
             }

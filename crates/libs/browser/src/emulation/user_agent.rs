@@ -137,10 +137,10 @@ pub(super) fn shared_worker_script(user_agent: &str) -> String {
 
 pub(super) fn user_agent_problem(user_agent: &str) -> Option<String> {
     if user_agent.is_empty() || user_agent.len() > MAX_USER_AGENT_BYTES {
-        return Some(format!("must have 1 to {MAX_USER_AGENT_BYTES} bytes"));
+        return Some(format!("must be 1 to {MAX_USER_AGENT_BYTES} bytes long"));
     }
     let is_plain = user_agent.trim() == user_agent && user_agent.chars().all(|c| matches!(c, ' '..='~'));
-    (!is_plain).then(|| "must be printable ASCII without blanks around it".to_owned())
+    (!is_plain).then(|| "must be printable ASCII without leading or trailing spaces".to_owned())
 }
 
 #[cfg(test)]

@@ -42,14 +42,15 @@ impl Mock {
     ) -> Result<Self, Vec<(&'static str, String)>> {
         let mut problems = Vec::new();
         if !["http://", "https://", "*://", "**"].iter().any(|start| url_pattern.starts_with(start)) {
-            let message = "must begin with `http://`, `https://`, `*://` or `**`: it is compared with whole addresses";
+            let message =
+                "must begin with `http://`, `https://`, `*://` or `**`, because it is matched against the whole URL";
             problems.push(("url_pattern", message.to_owned()));
         }
         if url_pattern.len() > MAX_PATTERN_BYTES {
-            problems.push(("url_pattern", format!("must have at most {MAX_PATTERN_BYTES} bytes")));
+            problems.push(("url_pattern", format!("must be at most {MAX_PATTERN_BYTES} bytes long")));
         }
         if !(200..=599).contains(&status_code) {
-            problems.push(("status_code", "must be from 200 to 599".to_owned()));
+            problems.push(("status_code", "must be between 200 and 599".to_owned()));
         }
         if let Some(problem) = header_problem(&headers) {
             problems.push(("headers", problem));
@@ -74,10 +75,11 @@ impl Mocks {
         let others = self.0.iter().filter(|other| other.url_pattern != mock.url_pattern);
         let (count, bytes) = others.fold((1, mock.bytes()), |(count, bytes), other| (count + 1, bytes + other.bytes()));
         if count > MAX_MOCKS {
-            return Err(BrowserError::TooMuch(format!("there are {MAX_MOCKS} mocks already; remove one")));
+            return Err(BrowserError::TooMuch(format!("mock limit reached ({MAX_MOCKS}); delete a mock first")));
         }
         if bytes > MAX_MOCK_BYTES {
-            let message = format!("the bodies of all mocks would be more than {MAX_MOCK_BYTES} bytes; remove one");
+            let message =
+                format!("the bodies and headers of all mocks would exceed {MAX_MOCK_BYTES} bytes; delete a mock first");
             return Err(BrowserError::TooMuch(message));
         }
         self.remove(Some(&mock.url_pattern));
@@ -115,13 +117,16 @@ pub(crate) fn header_problem(headers: &BTreeMap<String, String>) -> Option<Strin
     };
     let is_value = |value: &str| value.trim() == value && value.chars().all(|c| matches!(c, ' '..='~' | '\t'));
     if let Some(name) = headers.keys().find(|name| !is_name(name)) {
-        return Some(format!("`{}` is no name of a header", super::truncate(name, 100)));
+        return Some(format!("`{}` is not a valid header name", super::truncate(name, 100)));
     }
     if let Some((name, _)) = headers.iter().find(|(_, value)| !is_value(value)) {
-        return Some(format!("the value of `{}` has characters that a header cannot have", super::truncate(name, 100)));
+        return Some(format!(
+            "the value of `{}` contains characters that are not allowed in a header",
+            super::truncate(name, 100)
+        ));
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-    (bytes > MAX_HEADER_BYTES).then(|| format!("must have at most {MAX_HEADER_BYTES} bytes in all"))
+    (bytes > MAX_HEADER_BYTES).then(|| format!("must have at most {MAX_HEADER_BYTES} bytes in total"))
 }
 
 #[cfg(test)]

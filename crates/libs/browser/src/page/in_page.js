@@ -332,17 +332,17 @@
 
     // Checks whether the element is ready for an action, and returns its point.
     async ready(element, needs) {
-      if (!element.isConnected) return { missing: 'it is gone', gone: true };
+      if (!element.isConnected) return { missing: 'the element was removed', gone: true };
       // An element addressed by a point is visible there, and may move afterwards.
       const isPointedAt = needs.at !== null;
       const label = isPointedAt ? null : labelInPlaceOf(element);
       let target = isPointedAt || isVisible(element) ? element : label;
-      if (!target) return { missing: 'it is not visible' };
-      if (needs.enabled && isDisabled(controlOf(element))) return { missing: 'it is disabled' };
+      if (!target) return { missing: 'the element is not visible' };
+      if (needs.enabled && isDisabled(controlOf(element))) return { missing: 'the element is disabled' };
       let editing = null;
       if (needs.editable) {
         editing = kindOfEditing(element);
-        if (!editing) return { missing: 'no text can be put into it' };
+        if (!editing) return { missing: 'the element is not editable' };
       }
       if (label && !pointOf(target) && needs.scroll) target = label;
       if (needs.scroll) target.scrollIntoView({ block: needs.scroll, inline: 'center', behavior: 'instant' });
@@ -352,19 +352,21 @@
       let drawn = await frame();
       if (!isPointedAt && element.isConnected && isAnimated(target)) {
         drawn = drawn && await frame();
-        if (!drawn) return { missing: 'it is moving' };
+        if (!drawn) return { missing: 'the element is moving' };
       }
-      if (!element.isConnected) return { missing: 'it is gone', gone: true };
-      if (!isPointedAt && boxOf(target) !== before) return { missing: 'it is moving' };
+      if (!element.isConnected) return { missing: 'the element was removed', gone: true };
+      if (!isPointedAt && boxOf(target) !== before) return { missing: 'the element is moving' };
       let point = isPointedAt ? pointedAt(needs.at) : pointOf(target);
-      if (!point) return { missing: 'it is outside of what is shown', scroll: true };
+      if (!point) return { missing: 'the element is outside of the viewport', scroll: true };
       if (needs.hit) {
         const hit = hitAt(point.x, point.y);
-        if (!hit) return { missing: 'it is outside of what is shown', scroll: true };
+        if (!hit) return { missing: 'the element is outside of the viewport', scroll: true };
         if (!mayReceive(element, hit)) {
           const other = label && target !== label && pointOf(label);
           const labelHit = other && hitAt(other.x, other.y);
-          if (!labelHit || !mayReceive(element, labelHit)) return { missing: `${describe(hit)} covers it`, scroll: true };
+          if (!labelHit || !mayReceive(element, labelHit)) {
+            return { missing: `the element is covered by ${describe(hit)}`, scroll: true };
+          }
           point = other;
         }
         if (needs.guard) arm(element);
@@ -383,8 +385,10 @@
       const px = box.left + (owner.clientLeft + parseFloat(style.paddingLeft) + x) * scaleX;
       const py = box.top + (owner.clientTop + parseFloat(style.paddingTop) + y) * scaleY;
       const hit = hitAt(px, py);
-      if (!hit) return { missing: 'it is outside of what is shown', scroll: true };
-      if (needsHit && !isWithin(hit, owner)) return { missing: `${describe(hit)} covers its frame`, scroll: true };
+      if (!hit) return { missing: 'the element is outside of the viewport', scroll: true };
+      if (needsHit && !isWithin(hit, owner)) {
+        return { missing: `the frame of the element is covered by ${describe(hit)}`, scroll: true };
+      }
       return { x: px, y: py };
     },
 
@@ -419,12 +423,12 @@
 
     select(element, by, wanted) {
       const select = controlOf(element);
-      if (select.localName !== 'select') return { wrong: 'it is no list of options' };
+      if (select.localName !== 'select') return { wrong: 'the element is not a `select`' };
       const options = [...select.options];
       const option = by === 'index' ? options[wanted]
         : options.find((at) => by === 'value' ? at.value === wanted : squeeze(at.label || at.text) === squeeze(wanted));
-      if (!option) return { missing: `it has no option with that ${by}` };
-      if (isDisabled(option)) return { missing: 'that option is disabled' };
+      if (!option) return { missing: `no option has this ${by}` };
+      if (isDisabled(option)) return { missing: 'the option is disabled' };
       select.focus({ preventScroll: true });
       if (!option.selected || select.multiple) {
         option.selected = true;

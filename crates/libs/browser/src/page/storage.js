@@ -49,7 +49,7 @@
       if (value instanceof Map) return special({ m: Array.from(value, ([k, v]) => ({ k: inner(k), v: inner(v) })), id });
       if (value instanceof Set) return special({ s: Array.from(value, inner), id });
       // Files, WebCrypto keys and others cannot be serialized.
-      if (Object.getPrototypeOf(value) !== Object.prototype) throw new Error('it has no form');
+      if (Object.getPrototypeOf(value) !== Object.prototype) throw new Error('the value has no JSON form');
       return { o: Object.keys(value).map((k) => ({ k, v: inner(value[k]) })), id };
     };
     const form = write(value, 0);
@@ -82,7 +82,7 @@
       for (const item of form.s) set.add(read(item, known));
       return set;
     }
-    if (!('o' in form)) throw new Error('a value has a form that is not known');
+    if (!('o' in form)) throw new Error('unknown value format');
     const object = keep({});
     for (const { k, v } of form.o)
       Object.defineProperty(object, k, { value: read(v, known), writable: true, enumerable: true, configurable: true });

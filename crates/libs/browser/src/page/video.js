@@ -41,7 +41,7 @@
     try {
       const jpeg = new Blob([Uint8Array.fromBase64(base64)], { type: 'image/jpeg' });
       const picture = await createImageBitmap(jpeg);
-      if (Math.max(picture.width, picture.height) > MAX_SOURCE_SIDE) throw new Error('it is too large');
+      if (Math.max(picture.width, picture.height) > MAX_SOURCE_SIDE) throw new Error('the picture is too large');
       return picture;
     } catch (error) {
       throw new Failure('picture', error.message);
@@ -174,7 +174,7 @@
     }
 
     async finish(end) {
-      if (this.from === null) throw new Failure('empty', 'there is no picture to make a video of');
+      if (this.from === null) throw new Failure('empty', 'the video has no pictures');
       const rest = Math.max(end - this.from, 2);
       const tail = rest % MAX_PICTURE_MS || MAX_PICTURE_MS;
       await this.encodeUntil(this.from + rest - tail);

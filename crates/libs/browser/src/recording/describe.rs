@@ -62,7 +62,8 @@ impl Tab {
         let Fingerprint { tag, kind, .. } = &described.fingerprint;
         let is_surface = SURFACE_TAGS.contains(&tag.as_str()) || kind == "range";
         if parsed.point().is_some() && is_surface {
-            let reason = format!("`{given}` is in `{tag}`, where no replay would find it; name an element");
+            let reason =
+                format!("`{given}` is a point in `{tag}`, which a replay cannot find; select an element instead");
             return Err(BrowserError::Invalid(reason));
         }
         let Some(pin) = self.pin(&subject).await? else { return Ok(None) };

@@ -56,7 +56,7 @@ impl Tab {
         }
         Err(BrowserError::NotActionable {
             selector: target.description(),
-            missing: "no element is certain to be the one that was recorded".to_owned(),
+            missing: "no element matches the recorded one with certainty".to_owned(),
             waited_ms: deadline.waited_ms(),
         })
     }
@@ -85,7 +85,7 @@ impl Tab {
             let Some(compared) = self.compare_element(&element, &target.fingerprint).await? else { continue };
             let change = match target.fingerprint.compare(&compared, alternative.kind) {
                 MatchResult::Other(why) => {
-                    report(format!("finds an element that {why}"));
+                    report(format!("matches an element that {why}"));
                     continue;
                 }
                 MatchResult::Renamed(change) => Some(change),

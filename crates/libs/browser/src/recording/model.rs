@@ -140,10 +140,10 @@ impl Fingerprint {
             return Other(format!("is {}, not {}", element(&found.tag, &found.kind), element(&self.tag, &self.kind)));
         }
         if !found.has_keys {
-            return Other(format!("does not have {} beside it", quoted_list(&self.keys)));
+            return Other(format!("does not have {} next to it", quoted_list(&self.keys)));
         }
         if self.label != found.label {
-            let renamed = format!("was called {:?}, is called {:?}", self.label, found.label);
+            let renamed = format!("was named {:?}, is named {:?}", self.label, found.label);
             // An element without label and neighbouring texts cannot be recognized after a rename.
             let is_known = kind.is_explicit() && !(self.label.is_empty() && self.keys.is_empty());
             return if is_known { Renamed(renamed) } else { Other(renamed) };
@@ -155,15 +155,15 @@ impl Fingerprint {
             // Only its index distinguishes it from its twins, so nothing may have changed around it.
             let is_unchanged = (self.twins, self.ordinal, self.mark) == (found.twins, found.ordinal, found.mark)
                 && (self.around.is_none() || self.around == found.around);
-            let reason = "looked the same as others beside it, and something has changed there";
+            let reason = "looked the same as other elements, whose surroundings have changed";
             return if is_unchanged { Same } else { Other(reason.to_owned()) };
         }
         let is_identity = matches!(kind, AlternativeKind::Attribute | AlternativeKind::Id);
         if found.twins > 1 && !is_identity {
-            return Other(format!("is one of {} that are called the same now", found.twins));
+            return Other(format!("is one of {} elements with the same name", found.twins));
         }
         if self.label.is_empty() && self.mark != found.mark && !is_identity {
-            return Other("is called nothing, and has other attributes than then".to_owned());
+            return Other("has no name, and its attributes have changed".to_owned());
         }
         Same
     }

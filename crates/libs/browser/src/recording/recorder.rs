@@ -226,14 +226,14 @@ async fn wait_for_target<'t>(
     deadline: Deadline,
 ) -> Result<DescribedTarget<'t>, BrowserError> {
     let turn = tokio::time::timeout(deadline.remaining(), tab.turn.lock());
-    let _turn = turn.await.map_err(|_| deadline.timeout("the end of another action in this tab"))?;
+    let _turn = turn.await.map_err(|_| deadline.timeout("another action in this tab to finish"))?;
     loop {
         let element = tab.attached(selector, deadline).await?;
         if let Some(described) = tab.describe_target(&element, parameter, selector).await? {
             return Ok(described);
         }
         if deadline.is_over() {
-            return Err(deadline.timeout("an element that stays where it is"));
+            return Err(deadline.timeout("an element that does not move"));
         }
     }
 }

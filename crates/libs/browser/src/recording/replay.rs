@@ -142,7 +142,7 @@ async fn replay_action(
             let mut tried = Vec::new();
             let found = {
                 let turn = tokio::time::timeout(deadline.remaining(), tab.turn.lock());
-                let _turn = turn.await.map_err(|_| deadline.timeout("the end of another action in this tab"))?;
+                let _turn = turn.await.map_err(|_| deadline.timeout("another action in this tab to finish"))?;
                 tab.find_target(target, deadline, &mut tried).await
             };
             let found = found.map_err(|error| ReplayError { error, tried })?;
@@ -184,7 +184,7 @@ fn check_secret_host(
     }
     Err(BrowserError::NotActionable {
         selector: target.description(),
-        missing: format!("a secret that was typed on {} is not given to {}", shortened(recorded), shortened(&now)),
+        missing: format!("a secret that was recorded for {} is not sent to {}", shortened(recorded), shortened(&now)),
         waited_ms: deadline.waited_ms(),
     })
 }
@@ -227,7 +227,7 @@ async fn wait(
                 return Ok(());
             }
         }
-        Err(deadline.timeout(format!("what was waited for, with {},", target.description())))
+        Err(deadline.timeout(format!("{} to reach the expected state", target.description())))
     };
     match tab.run_with_outcome(waiting, deadline).await {
         Ok(outcome) => Ok(Replayed { outcome, drift: drift.into_iter().collect() }),

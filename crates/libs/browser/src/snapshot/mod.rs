@@ -63,9 +63,9 @@ impl Tab {
         let mut trees = HashMap::new();
         for (frame, raw) in frames.iter().zip(&raw) {
             let Some(raw) = raw else { continue };
-            let tree = raw
-                .read()
-                .map_err(|error| BrowserError::Protocol(format!("the page's tree could not be read: {error}")))?;
+            let tree = raw.read().map_err(|error| {
+                BrowserError::Protocol(format!("failed to read the accessibility tree of the page: {error}"))
+            })?;
             trees.insert(frame.clone(), tree);
         }
         let is_cut = raw.iter().flatten().any(RawNodes::is_cut);
@@ -88,7 +88,7 @@ impl Tab {
             let main = self.main_frame();
             let Invoked::Done(html) = self.invoke::<String>(&main, "html", &[], deadline.remaining()).await? else {
                 if deadline.is_over() {
-                    return Err(deadline.timeout("a page that can be read"));
+                    return Err(deadline.timeout("a readable page"));
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
@@ -109,8 +109,8 @@ impl Tab {
         let index = (number as usize).checked_sub(1);
         let reference = index.and_then(|index| self.refs.lock().0.get(index).cloned());
         let reference = reference.or_else(|| self.pinned.lock().get(number));
-        let Some(reference) = reference else { return Err(stale("not in the last snapshot of this tab")) };
-        let reason_gone = "an element that is gone";
+        let Some(reference) = reference else { return Err(stale("is not in the last snapshot of this tab")) };
+        let reason_gone = "no longer exists";
         let mut found = self.resolve(&reference.frame, reference.node).await?;
         if matches!(found, Invoked::Gone) {
             // The isolated world may be gone while the element still exists.
@@ -127,13 +127,13 @@ impl Tab {
         let now = tree.nodes.first();
         match now.filter(|now| !now.ignored) {
             Some(now) if now.role() != reference.role || now.name() != reference.name => {
-                Err(stale("an element that has become something else"))
+                Err(stale("refers to an element that changed since the snapshot"))
             }
             _ if reference.text.is_some() => {
                 let named = [Argument::Element(&element)];
                 match self.invoke::<Option<String>>(&element.frame, "clickableName", &named, COMMAND_TIMEOUT).await? {
                     Invoked::Done(text) if text == reference.text => Ok(element),
-                    Invoked::Done(Some(_)) => Err(stale("an element that has become something else")),
+                    Invoked::Done(Some(_)) => Err(stale("refers to an element that changed since the snapshot")),
                     Invoked::Done(None) | Invoked::Gone => Err(stale(reason_gone)),
                 }
             }

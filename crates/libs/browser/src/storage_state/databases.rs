@@ -55,25 +55,26 @@ impl Database {
     /// Checks the structure. The browser checks the values.
     pub(super) fn check(&self) -> Result<(), String> {
         if !(1..=MAX_VERSION).contains(&self.version) {
-            return Err(format!("has a version that is not from 1 to {MAX_VERSION}"));
+            return Err(format!("its version must be between 1 and {MAX_VERSION}"));
         }
         for store in &self.stores {
             if store.path.has_both() || store.indexes.iter().any(|index| index.path.has_both() || !index.path.has_any())
             {
-                return Err("needs `keyPath` or `keyPathArray` for each index, and one of them at most".to_owned());
+                return Err("each index needs either `keyPath` or `keyPathArray`, and each store at most one of them"
+                    .to_owned());
             }
             for record in &store.records {
                 let has = |name: &str, encoded: &str| {
                     usize::from(record.contains_key(name)) + usize::from(record.contains_key(encoded))
                 };
                 if has("value", "valueEncoded") != 1 {
-                    return Err("has a record without one `value` or `valueEncoded`".to_owned());
+                    return Err("each record needs either `value` or `valueEncoded`".to_owned());
                 }
                 let keys = has("key", "keyEncoded");
                 let is_keyed =
                     if store.path.has_any() { keys == 0 } else { keys == 1 || (keys == 0 && store.auto_increment) };
                 if !is_keyed {
-                    return Err("has records with too many keys, or too few".to_owned());
+                    return Err("a record has too many keys or too few".to_owned());
                 }
             }
         }

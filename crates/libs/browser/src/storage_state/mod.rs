@@ -121,7 +121,7 @@ impl Context {
         let page = InternalPage::open(self, &[]).await?;
         let deadline = Deadline::after(LIMIT);
         let done = tokio::time::timeout(LIMIT, work(&page, deadline)).await;
-        let done = done.unwrap_or_else(|_| Err(deadline.timeout("reading or writing what sites store")));
+        let done = done.unwrap_or_else(|_| Err(deadline.timeout("access to the storage of sites")));
         let closed = self.close_and_wait(&page.tab).await;
         done.and(closed)
     }
@@ -143,8 +143,8 @@ async fn evaluate<T: DeserializeOwned>(page: &InternalPage, call: &str, deadline
     let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
     let evaluated = page.run("Runtime.evaluate", parameters, deadline.remaining()).await?;
     if evaluated.exception_details.is_some() {
-        return Err(BrowserError::Invalid("the browser does not take what a site has stored".to_owned()));
+        return Err(BrowserError::Invalid("the browser rejected the stored data of a site".to_owned()));
     }
     let read = serde_json::from_value(evaluated.result.value);
-    read.map_err(|error| BrowserError::Protocol(format!("a storage was answered in another form: {error}")))
+    read.map_err(|error| BrowserError::Protocol(format!("the page returned its storage in an unknown format: {error}")))
 }

@@ -78,16 +78,18 @@ impl StorageState {
         for OriginStorage { origin, indexed_db, .. } in &self.origins {
             let shown = &origin[..origin.floor_char_boundary(200)];
             if origin_of(origin).as_deref() != Some(origin) {
-                return Err(BrowserError::Invalid(format!("`{shown}` is no origin such as https://a.example")));
+                return Err(BrowserError::Invalid(format!(
+                    "`{shown}` is not an origin; use the form https://a.example"
+                )));
             }
             for database in indexed_db {
-                let wrong = |reason| BrowserError::Invalid(format!("a database of `{shown}` {reason}"));
+                let wrong = |reason| BrowserError::Invalid(format!("a database of `{shown}` is invalid: {reason}"));
                 database.check().map_err(wrong)?;
             }
         }
         if self.bytes() > MAX_STATE_BYTES || self.origins.len() > MAX_ORIGINS {
-            let bounds = format!("{MAX_STATE_BYTES} bytes and {MAX_ORIGINS} sites");
-            return Err(BrowserError::TooMuch(format!("the state has more than {bounds}")));
+            let bounds = format!("{MAX_STATE_BYTES} bytes or {MAX_ORIGINS} origins");
+            return Err(BrowserError::TooMuch(format!("the state exceeds {bounds}")));
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ impl Tab {
         });
         match tokio::time::timeout(deadline.remaining(), closed).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(deadline.timeout("the end of the dialog")),
+            Err(_) => Err(deadline.timeout("the dialog to close")),
         }
     }
 

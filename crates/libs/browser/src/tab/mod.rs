@@ -289,7 +289,7 @@ fn obstacle(state: &TabState) -> Option<BrowserError> {
     }
     if state.is_looping {
         let why = format!(
-            "the page loaded itself again more than {MAX_LOADS} times in {} seconds; its tab was closed",
+            "the page reloaded itself more than {MAX_LOADS} times within {} seconds; its tab was closed",
             LOADS_WINDOW.as_secs()
         );
         return Some(BrowserError::TooMuch(why));

@@ -48,14 +48,15 @@ struct HistoryEntry {
 /// Parses a URL and checks that it may be opened.
 pub(crate) fn parse_openable_url(url: &str) -> Result<Url, BrowserError> {
     if url.len() > MAX_URL_BYTES {
-        return Err(BrowserError::Invalid(format!("the address is longer than {MAX_URL_BYTES} bytes")));
+        return Err(BrowserError::Invalid(format!("the URL exceeds {MAX_URL_BYTES} bytes")));
     }
-    let parsed = Url::parse(url).map_err(|error| BrowserError::Invalid(format!("`{url}` is no address: {error}")))?;
+    let parsed =
+        Url::parse(url).map_err(|error| BrowserError::Invalid(format!("`{url}` is not a valid URL: {error}")))?;
     if address::is_openable(&parsed) {
         return Ok(parsed);
     }
     let scheme = parsed.scheme();
-    Err(BrowserError::Invalid(format!("addresses with `{scheme}:` are not opened; {} are", address::PERMITTED)))
+    Err(BrowserError::Invalid(format!("`{scheme}:` URLs are not permitted; permitted are {}", address::PERMITTED)))
 }
 
 impl Tab {
@@ -76,7 +77,7 @@ impl Tab {
         let navigated = match self.call::<Navigated>("Page.navigate", parameters, deadline.remaining()).await {
             Err(BrowserError::Timeout { .. }) => {
                 self.stop_loading().await;
-                return Err(deadline.timeout(format!("an answer of {}", shown(&url))));
+                return Err(deadline.timeout(format!("a response from {}", shown(&url))));
             }
             other => other?,
         };
@@ -112,14 +113,14 @@ impl Tab {
         let entry = usize::try_from(history.current_index + steps).ok().and_then(|index| history.entries.get(index));
         let Some(entry) = entry else {
             let direction = if steps < 0 { "before" } else { "after" };
-            return Err(BrowserError::Invalid(format!("there is no page {direction} this one")));
+            return Err(BrowserError::Invalid(format!("the history has no page {direction} this one")));
         };
         if !address::is_permitted(&entry.url) {
             return Err(address::refused(&entry.url));
         }
         let before = self.state.borrow().navigations;
         self.call::<IgnoredAny>("Page.navigateToHistoryEntry", json!({"entryId": entry.id}), COMMAND_TIMEOUT).await?;
-        self.wait_until(deadline, "the page of the history", |state| (state.navigations != before).then_some(()))
+        self.wait_until(deadline, "the page from the history", |state| (state.navigations != before).then_some(()))
             .await?;
         self.wait_for_load(None, target_state, deadline).await
     }
@@ -127,7 +128,7 @@ impl Tab {
     pub(crate) async fn reload(&self, target_state: LoadState, deadline: Deadline) -> Result<(), BrowserError> {
         let before = self.state.borrow().loader.clone();
         self.call::<IgnoredAny>("Page.reload", json!({}), deadline.remaining()).await?;
-        self.wait_until(deadline, "the page's return", |state| (state.loader != before).then_some(())).await?;
+        self.wait_until(deadline, "the page to reload", |state| (state.loader != before).then_some(())).await?;
         self.wait_for_load(None, target_state, deadline).await
     }
 
@@ -140,9 +141,9 @@ impl Tab {
     ) -> Result<(), BrowserError> {
         let before = self.state.borrow().loader.clone();
         let what = match target_state {
-            LoadState::Load => "the end of loading",
-            LoadState::DomContentLoaded => "the page's document",
-            LoadState::NetworkIdle => "a quiet network",
+            LoadState::Load => "the page to load",
+            LoadState::DomContentLoaded => "the document of the page",
+            LoadState::NetworkIdle => "the network to become idle",
         };
         self.wait_until(deadline, what, |state| {
             let is_meant = loader.is_none_or(|loader| state.loader == loader || state.loader != before);
@@ -160,7 +161,7 @@ impl Tab {
         let before = self.state.borrow().navigations;
         match pattern {
             Some(pattern) => {
-                let what = format!("a page whose address contains `{pattern}`");
+                let what = format!("a page whose URL contains `{pattern}`");
                 self.wait_until(deadline, &what, |state| state.url().contains(pattern).then_some(())).await?;
             }
             None => {
@@ -173,7 +174,7 @@ impl Tab {
     /// Waits until no request has been in progress for `idle`.
     pub(crate) async fn wait_for_network_idle(&self, idle: Duration, deadline: Deadline) -> Result<(), BrowserError> {
         loop {
-            let what = "a quiet network";
+            let what = "the network to become idle";
             let since =
                 self.wait_until(deadline, what, |state| state.requests.is_empty().then_some(state.quiet_since)).await?;
             let due = since + idle;
@@ -207,23 +208,23 @@ fn shown(url: &Url) -> String {
 /// Translates Chromium's network error names to sentences.
 fn reason(error: &str) -> String {
     let sentence = match error {
-        "net::ERR_NAME_NOT_RESOLVED" => "its name is not known",
-        "net::ERR_CONNECTION_REFUSED" => "the server refuses connections",
+        "net::ERR_NAME_NOT_RESOLVED" => "the host name could not be resolved",
+        "net::ERR_CONNECTION_REFUSED" => "the server refused the connection",
         "net::ERR_CONNECTION_RESET" | "net::ERR_CONNECTION_CLOSED" | "net::ERR_SOCKET_NOT_CONNECTED" => {
-            "the server broke the connection off"
+            "the server closed the connection"
         }
-        "net::ERR_EMPTY_RESPONSE" => "the server answered nothing",
+        "net::ERR_EMPTY_RESPONSE" => "the server sent an empty response",
         "net::ERR_CONNECTION_TIMED_OUT" | "net::ERR_TIMED_OUT" => "the server did not answer in time",
-        "net::ERR_ADDRESS_UNREACHABLE" | "net::ERR_INTERNET_DISCONNECTED" => "its address cannot be reached",
-        "net::ERR_TOO_MANY_REDIRECTS" => "it redirects without end",
-        "net::ERR_ABORTED" => "the navigation was broken off",
-        "net::ERR_INVALID_RESPONSE" | "net::ERR_INVALID_HTTP_RESPONSE" => "the server's answer is no HTTP",
-        "net::ERR_PROXY_CONNECTION_FAILED" | "net::ERR_TUNNEL_CONNECTION_FAILED" => "the proxy did not let it through",
-        "net::ERR_UNSAFE_PORT" => "browsers do not use this port",
+        "net::ERR_ADDRESS_UNREACHABLE" | "net::ERR_INTERNET_DISCONNECTED" => "the address is unreachable",
+        "net::ERR_TOO_MANY_REDIRECTS" => "too many redirects",
+        "net::ERR_ABORTED" => "the navigation was aborted",
+        "net::ERR_INVALID_RESPONSE" | "net::ERR_INVALID_HTTP_RESPONSE" => "the server sent an invalid HTTP response",
+        "net::ERR_PROXY_CONNECTION_FAILED" | "net::ERR_TUNNEL_CONNECTION_FAILED" => "the proxy rejected the connection",
+        "net::ERR_UNSAFE_PORT" => "browsers block this port",
         "net::ERR_BLOCKED_BY_RESPONSE" | "net::ERR_BLOCKED_BY_CLIENT" => "it was blocked",
-        "net::ERR_HTTP_RESPONSE_CODE_FAILURE" => "the server answered an error without a page",
+        "net::ERR_HTTP_RESPONSE_CODE_FAILURE" => "the server returned an error without a page",
         error if error.starts_with("net::ERR_CERT") || error.starts_with("net::ERR_SSL") => {
-            return format!("its certificate or encryption is not valid ({error})");
+            return format!("its certificate or encryption is invalid ({error})");
         }
         error => return error.to_owned(),
     };

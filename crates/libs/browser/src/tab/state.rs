@@ -27,10 +27,13 @@ pub(super) const LOADS_WINDOW: Duration = Duration::from_secs(10);
 #[serde(rename_all = "snake_case")]
 #[schema(as = WaitUntil)]
 pub enum LoadState {
+    /// The page and its resources are loaded.
     #[default]
     Load,
+    /// The document is parsed.
     #[serde(rename = "domcontentloaded")]
     DomContentLoaded,
+    /// No requests for 500 ms.
     NetworkIdle,
 }
 

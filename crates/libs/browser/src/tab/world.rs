@@ -129,7 +129,7 @@ impl Tab {
             Invoked::Done(object) => match serde_json::from_value(object.value) {
                 Ok(value) => Ok(Invoked::Done(value)),
                 Err(error) => {
-                    Err(BrowserError::Protocol(format!("the page answered {function} in another form: {error}")))
+                    Err(BrowserError::Protocol(format!("the page returned an unknown result for {function}: {error}")))
                 }
             },
         }

@@ -130,7 +130,7 @@ fn killed_chromium_is_an_error_that_names_it() {
         let (shown, ()) = tokio::join!(last, kill);
         let error: VideoError = shown.unwrap_err();
         assert!(matches!(error, VideoError::Ended(_)), "{error}");
-        assert!(error.to_string().contains("make the video again"), "{error}");
+        assert!(error.to_string().contains("retry"), "{error}");
     });
 }
 

@@ -96,7 +96,7 @@ impl EncoderPage {
         let deadline = Deadline::after(CALL_LIMIT.saturating_add(duration));
         let called = self.page.run("Runtime.callFunctionOn", parameters, deadline.remaining()).await;
         let Evaluated { result, exception_details } = called.map_err(|error| match error {
-            BrowserError::Timeout { .. } => deadline.timeout("the encoding of a picture"),
+            BrowserError::Timeout { .. } => deadline.timeout("a picture to be encoded"),
             error => error,
         })?;
         if exception_details.is_some() {
@@ -118,5 +118,5 @@ impl EncoderPage {
 }
 
 fn unknown_answer(error: impl std::fmt::Display) -> VideoError {
-    VideoError::Encoder(format!("the page that encodes has answered in an unknown form: {error}"))
+    VideoError::Encoder(format!("the encoder page responded in an unknown format: {error}"))
 }

@@ -6,19 +6,19 @@ use crate::BrowserError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum VideoError {
-    #[error("there is no picture to make a video of")]
+    #[error("the video has no pictures")]
     Empty,
-    #[error("a picture cannot be read: {0}")]
+    #[error("failed to read a picture: {0}")]
     Picture(String),
-    #[error("a picture cannot be encoded: {0}")]
+    #[error("failed to encode a picture: {0}")]
     Encoder(String),
-    #[error("the video would be larger than {limit} bytes; record a shorter time")]
+    #[error("the video exceeds {limit} bytes; record for a shorter time")]
     TooLarge { limit: u64 },
-    #[error("the video cannot be written: {0}")]
+    #[error("failed to write the video: {0}")]
     Write(#[from] std::io::Error),
-    #[error("this program was built without the library that videos need; run `make ui`, then build it again")]
+    #[error("this build has no video support; run `make ui`, then rebuild")]
     NotBuilt,
-    #[error("the Chromium that encoded the video has ended ({0}); make the video again")]
+    #[error("the Chromium that encoded the video exited ({0}); retry")]
     Ended(Arc<str>),
     /// Chromium is not installed, does not start or does not answer.
     #[error(transparent)]
@@ -29,7 +29,7 @@ impl From<BrowserError> for VideoError {
     fn from(error: BrowserError) -> Self {
         match error {
             BrowserError::Ended(reason) => Self::Ended(reason),
-            BrowserError::TabCrashed => Self::Ended("its page has crashed".into()),
+            BrowserError::TabCrashed => Self::Ended("its page crashed".into()),
             error => Self::Browser(error),
         }
     }

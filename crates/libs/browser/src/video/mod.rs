@@ -103,7 +103,7 @@ impl VideoEncoder {
     /// [`VideoError::Picture`] further pictures can be shown.
     pub async fn show(&mut self, jpeg: &[u8], caption: &str, at: Duration) -> Result<(), VideoError> {
         if jpeg.len() > MAX_PICTURE_BYTES {
-            return Err(VideoError::Picture(format!("it has more than {MAX_PICTURE_BYTES} bytes")));
+            return Err(VideoError::Picture(format!("it exceeds {MAX_PICTURE_BYTES} bytes")));
         }
         let arguments = [json!(STANDARD.encode(jpeg)), json!(caption), json!(millis(at))];
         self.call("show", &arguments, at.saturating_sub(self.shown_at)).await?;
@@ -120,7 +120,7 @@ impl VideoEncoder {
         let Self { page, browser, output, .. } = self;
         drop(page);
         browser.close().await;
-        Arc::into_inner(output.file).ok_or_else(|| std::io::Error::other("its file is still in use").into())
+        Arc::into_inner(output.file).ok_or_else(|| std::io::Error::other("the video file is still in use").into())
     }
 
     /// Calls a page function and writes the muxed data. `duration` is the length of the video that it encodes.

@@ -70,7 +70,9 @@ fn covered_element_is_not_clicked_and_the_cover_is_named() {
             try_act(&tab, json!({"action": "click", "selector": "text=Pay", "timeout_ms": 2000})).await.unwrap_err();
         assert_eq!(error.code(), "not_actionable");
         assert!(
-            error.to_string().contains(r#"<div id="consent" class="layer"> "We value cookies" covers it"#),
+            error
+                .to_string()
+                .contains(r#"the element is covered by <div id="consent" class="layer"> "We value cookies""#),
             "{error}"
         );
         assert_eq!(title(&tab).await, "");
@@ -158,11 +160,11 @@ fn timeout_error_states_the_missing_condition() {
         )
         .await;
         for (selector, action, missing) in [
-            ("#d", "click", "it is disabled"),
-            ("#a", "click", "it is disabled"),
-            ("#h", "click", "it is not visible"),
-            ("#none", "click", "no element matches it"),
-            ("#p", "focus", "it does not take the focus"),
+            ("#d", "click", "the element is disabled"),
+            ("#a", "click", "the element is disabled"),
+            ("#h", "click", "the element is not visible"),
+            ("#none", "click", "no element matches"),
+            ("#p", "focus", "the element cannot be focused"),
         ] {
             let error =
                 try_act(&tab, json!({"action": action, "selector": selector, "timeout_ms": 2000})).await.unwrap_err();

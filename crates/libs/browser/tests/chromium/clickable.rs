@@ -73,7 +73,7 @@ fn number_of_a_clickable_element_is_stale_after_its_text_changed() {
         click(&tab, "#go").await;
         click(&tab, "@1").await;
         assert_eq!(title(&tab).await, "a");
-        for (number, why) in [("@2", "become something else"), ("@3", "gone")] {
+        for (number, why) in [("@2", "changed since the snapshot"), ("@3", "no longer exists")] {
             let error = try_act(&tab, json!({"action": "click", "selector": number})).await.unwrap_err();
             assert_eq!(error.code(), "stale_ref", "{number}");
             assert!(error.to_string().contains(why), "{error}");

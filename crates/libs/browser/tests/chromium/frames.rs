@@ -69,7 +69,7 @@ fn cover_over_a_frame_is_named() {
         .await;
         let error =
             try_act(&tab, json!({"action": "click", "selector": "text=Inside", "timeout_ms": 2000})).await.unwrap_err();
-        assert!(error.to_string().contains("<div id=\"veil\"> covers its frame"), "{error}");
+        assert!(error.to_string().contains("the frame of the element is covered by <div id=\"veil\">"), "{error}");
     });
 }
 

@@ -229,7 +229,7 @@ fn unresponsive_browser_is_killed() {
         signal(i32::try_from(pid).unwrap(), rustix::process::Signal::STOP);
         let error = try_act(&tab, json!({"action": "reload", "timeout_ms": 60_000})).await.unwrap_err();
         assert_eq!(error.code(), "browser_ended");
-        assert!(error.to_string().contains("it does not answer"), "{error}");
+        assert!(error.to_string().contains("it does not respond"), "{error}");
         eventually("the end of its processes", || processes(&folder).is_empty().then_some(())).await;
         browser.context().await.unwrap();
     });
@@ -282,7 +282,7 @@ fn total_download_size_is_limited() {
         .await;
         let errors: Vec<_> = context.downloads().into_iter().filter_map(|one| one.error).collect();
         let with = |words: &str| errors.iter().filter(|error| error.contains(words)).count();
-        assert_eq!((with("2 downloads under way"), with("all together")), (2, 2), "{errors:?}");
+        assert_eq!((with("concurrent downloads reached (2)"), with("downloads of this session")), (2, 2), "{errors:?}");
         // Failed downloads do not count towards the limit.
         click(&tab, "text=One").await;
         let kept = context.wait_for_download(SOON, |one| one.state == DownloadState::Done).await.unwrap();

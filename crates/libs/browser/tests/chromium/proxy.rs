@@ -104,7 +104,7 @@ fn rejected_proxy_credential_fails_the_context() {
         let error = browser.context().await.unwrap_err();
         assert_eq!(error.code(), "browser_unavailable");
         assert!(
-            error.to_string().contains("refuses its credential") && !error.to_string().contains("wrong"),
+            error.to_string().contains("rejected its credentials") && !error.to_string().contains("wrong"),
             "{error}"
         );
     });

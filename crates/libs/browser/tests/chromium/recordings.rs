@@ -345,7 +345,7 @@ fn secrets_are_never_stored() {
             let again = replay_step(&mut Replay::new(&context), &context, &tab, &done[1].step, 5_000).await;
             let missing = again.map(|_| ()).map_err(|error| error.error.to_string());
             assert_eq!(missing.is_ok(), is_done, "{missing:?}");
-            assert!(is_done || missing.is_err_and(|text| text.contains("is not given to")));
+            assert!(is_done || missing.is_err_and(|text| text.contains("is not sent to")));
         }
         let parameters = done[1].step.parameters.clone();
         let filled = with_secrets(&parameters, |_| None);

@@ -63,7 +63,9 @@ fn numbers_are_valid_while_their_element_exists() {
         click(&tab, "#go").await;
         click(&tab, "@1").await;
         assert_eq!(title(&tab).await, "a");
-        for (number, why) in [("@2", "become something else"), ("@3", "gone"), ("@77", "not in the last snapshot")] {
+        for (number, why) in
+            [("@2", "changed since the snapshot"), ("@3", "no longer exists"), ("@77", "not in the last snapshot")]
+        {
             let error = try_act(&tab, json!({"action": "click", "selector": number})).await.unwrap_err();
             assert_eq!(error.code(), "stale_ref", "{number}");
             assert!(error.to_string().contains(why), "{error}");

@@ -11,9 +11,9 @@ fn network_errors_are_sentences() {
         let tab = context.open_tab().await.unwrap();
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         for (url, reason) in [
-            (format!("http://{closed}/"), "the server refuses connections"),
-            ("http://nothing.invalid/secret?token=1".to_owned(), "its name is not known"),
-            (address("/redirect").await, "it redirects without end"),
+            (format!("http://{closed}/"), "the server refused the connection"),
+            ("http://nothing.invalid/secret?token=1".to_owned(), "the host name could not be resolved"),
+            (address("/redirect").await, "too many redirects"),
         ] {
             let error = try_act(&tab, json!({"action": "goto", "url": url})).await.unwrap_err();
             assert_eq!(error.code(), "navigation_failed", "{url}");
@@ -38,9 +38,9 @@ fn goto_waits_for_the_requested_load_state() {
         let early = act(&tab, json!({"action": "goto", "url": url, "wait_until": "domcontentloaded"})).await;
         assert_eq!(early.title, "early");
         let error = try_act(&tab, json!({"action": "goto", "url": url, "timeout_ms": 1500})).await.unwrap_err();
-        assert!(error.to_string().contains("the end of loading"), "{error}");
+        assert!(error.to_string().contains("the page to load"), "{error}");
         let error = try_act(&tab, json!({"action": "wait_for_network_idle", "timeout_ms": 2000})).await.unwrap_err();
-        assert!(error.to_string().contains("a quiet network"), "{error}");
+        assert!(error.to_string().contains("the network to become idle"), "{error}");
         let url = page(
             "<script>setTimeout(() => { const s = document.createElement('script'); s.src = '/slow.js'; \
             s.onload = () => document.title = 'late'; document.head.append(s) }, 50)</script>",

@@ -86,11 +86,11 @@ impl Discord {
 pub(super) fn refusal(answer: &ApiAnswer, token: &Secret) -> SendError {
     let code = answer.body["code"].as_u64().unwrap_or_default();
     let detail = reason(&answer.body["message"], [token]);
-    let sentence = format!("Discord answered {} with the code {code}{detail}", answer.status.as_u16());
+    let sentence = format!("Discord returned {} with code {code}{detail}", answer.status.as_u16());
     match (code, answer.status) {
         // Too many direct chats, or too many messages to an unresponsive user.
         (40_003 | 20_016 | 20_028 | 20_029, _) => SendError::RateLimited {
-            message: "Discord takes no more messages just now".to_owned(),
+            message: "Discord is rate limiting messages".to_owned(),
             wait: wait_in(&answer.body),
         },
         (50_007 | 50_278, _) => SendError::Blocked(sentence),

@@ -20,7 +20,7 @@ impl Discord {
     /// which verifies it.
     pub(super) async fn register_commands(&self) -> Result<String, SendError> {
         let id = self.config.application_id.as_deref().filter(|id| is_snowflake(id)).ok_or_else(|| {
-            SendError::NotSetUp("set channels.discord.application_id to register the commands".to_owned())
+            SendError::NotSetUp("set channels.discord.application_id to register commands".to_owned())
         })?;
         self.call_as_bot(Method::PUT, &["applications", id, "commands"], Some(&commands())).await?;
         Ok("/ask, /new, /stop, /help".to_owned())
@@ -38,19 +38,19 @@ fn commands() -> Value {
     ask["options"] = json!([{
         "type": TEXT,
         "name": "text",
-        "description": "What to ask",
+        "description": "Message to the agent",
         "required": true,
         "max_length": MAX_QUESTION,
     }, {
         "type": FILE,
         "name": "file",
-        "description": "A file that belongs to it",
+        "description": "File to attach",
         "required": false,
     }]);
     json!([
         ask,
-        plain("new", "Begin a new conversation"),
-        plain("stop", "Stop what the agent is doing"),
-        plain("help", "Show what can be done"),
+        plain("new", "Start a new conversation"),
+        plain("stop", "Stop the current task"),
+        plain("help", "Show the available commands"),
     ])
 }

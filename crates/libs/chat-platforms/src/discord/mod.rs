@@ -62,7 +62,7 @@ impl ChatPlatform for Discord {
     ) -> BoxFuture<'a, Result<Received, Rejection>> {
         let received = verify::verify(self.key.as_ref(), request, now).and_then(|()| {
             let interaction = serde_json::from_slice(&request.body)
-                .map_err(|_| Rejection::Malformed("the interaction is not JSON".to_owned()))?;
+                .map_err(|_| Rejection::Malformed("the body is not valid JSON".to_owned()))?;
             Ok(self.read(&interaction, now))
         });
         ready(received).boxed()
@@ -72,7 +72,7 @@ impl ChatPlatform for Discord {
         if is_snowflake(channel) {
             Ok(Address::of_channel(channel))
         } else {
-            Err("a channel of Discord is its number, such as 1234567890123456789".to_owned())
+            Err("invalid Discord channel; use a channel id, such as 1234567890123456789".to_owned())
         }
     }
 

@@ -34,11 +34,11 @@ impl Discord {
             Some(2) => match self.read_command(interaction, now) {
                 Some(message) => (deferred(5), Some(Incoming::Message(message))),
                 // The user would otherwise see a failed command.
-                None => (ephemeral("This command is not known here."), None),
+                None => (ephemeral("Unknown command."), None),
             },
             Some(3) => (deferred(6), self.read_press(interaction, now).map(incoming_of_press(interaction))),
             Some(4) => (WebhookAnswer::json(&json!({"type": 8, "data": {"choices": []}})), None),
-            _ => (ephemeral("This is not known here."), None),
+            _ => (ephemeral("Unsupported interaction."), None),
         };
         Received { answer, incoming: incoming.into_iter().collect() }
     }

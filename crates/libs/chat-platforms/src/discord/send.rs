@@ -30,8 +30,8 @@ impl Discord {
         let sent = self.call_as_bot(Method::POST, &["channels", &to.channel, "messages"], Some(&body)).await;
         let sent = sent.map_err(|error| match error {
             SendError::NotSetUp(_) if details.interaction.is_some() => SendError::NotSetUp(
-                "the 15 minutes in which a command can be answered are over; set channels.discord.bot_token to answer \
-                 later as well"
+                "the 15 minutes for responding to the command have passed; set channels.discord.bot_token to allow \
+                 later responses"
                     .to_owned(),
             ),
             other => other,
@@ -42,7 +42,7 @@ impl Discord {
     pub(super) async fn settle_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
         let details = Details::of(message);
         let id = details.message_id.as_deref();
-        let id = id.ok_or_else(|| SendError::Refused("the address names no message of Discord".to_owned()))?;
+        let id = id.ok_or_else(|| SendError::Refused("the address contains no Discord message id".to_owned()))?;
         let body = body(text, &[]);
         if let Some(interaction) = details.open_interaction(self.clock.now()) {
             let id = if details.is_original { "@original" } else { id };
@@ -81,7 +81,7 @@ fn component(button: &Button) -> Value {
 
 pub(super) fn sent_as(to: &Address, sent: &Value, details: Details) -> Result<Sent, SendError> {
     // Not retried, since the message was sent.
-    let missing = || SendError::Refused("Discord took the message and did not say its number".to_owned());
+    let missing = || SendError::Refused("Discord accepted the message but returned no id for it".to_owned());
     let id = sent["id"].as_str().filter(|id| is_snowflake(id)).ok_or_else(missing)?.to_owned();
     let channel = sent["channel_id"].as_str().filter(|id| is_snowflake(id)).unwrap_or(&to.channel);
     let details = Details { message_id: Some(id.clone()), ..details };

@@ -30,7 +30,7 @@ fn errors_never_contain_the_interaction_token() {
     let body = json!({"code": 50_035, "message": "no /webhooks/1/t0ken"});
     let answer = ApiAnswer { status: http::StatusCode::BAD_REQUEST, headers: http::HeaderMap::new(), body };
     let error = api::refusal(&answer, &secret("t0ken"));
-    assert_eq!(error.to_string(), "Discord answered 400 with the code 50035");
+    assert_eq!(error.to_string(), "Discord returned 400 with code 50035");
     assert!(api::refusal(&answer, &secret("another")).to_string().ends_with(": no /webhooks/1/t0ken"));
 }
 
@@ -90,7 +90,7 @@ async fn files_of_other_hosts_are_refused() {
     });
     let message = app.read_gateway_message(&data, "9").unwrap();
     let refused = app.open_file(message.attachments[0].source.as_ref().unwrap()).await.unwrap_err();
-    assert!(refused.to_string().contains("evil.example, which is no host of Discord"), "{refused}");
+    assert!(refused.to_string().contains("evil.example, which is not a host of Discord"), "{refused}");
 }
 
 #[test]

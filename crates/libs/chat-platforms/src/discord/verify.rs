@@ -29,12 +29,13 @@ pub(super) fn parse_key(text: &str) -> Option<PublicKey> {
 pub(super) fn verify(key: Option<&PublicKey>, request: &WebhookRequest, now: Timestamp) -> Result<(), Rejection> {
     let key = key.ok_or(Rejection::NotSetUp)?;
     let time = request.recent_time("x-signature-timestamp", now)?;
-    let signature = request.header("x-signature-ed25519").ok_or(Rejection::Unverified("it is not signed"))?;
+    let signature =
+        request.header("x-signature-ed25519").ok_or(Rejection::Unverified("the signature header is missing"))?;
     let signature = hex::decode(signature).ok().filter(|signature| signature.len() == 64);
-    let signature = signature.ok_or(Rejection::Unverified("its signature is of another kind"))?;
+    let signature = signature.ok_or(Rejection::Unverified("the signature is malformed"))?;
     let signed = [time.as_bytes(), &request.body].concat();
     let is_right = !has_small_order(*key) && UnparsedPublicKey::new(&ED25519, key).verify(&signed, &signature).is_ok();
-    if is_right { Ok(()) } else { Err(Rejection::Unverified("its signature is wrong")) }
+    if is_right { Ok(()) } else { Err(Rejection::Unverified("the signature is wrong")) }
 }
 
 fn has_small_order(mut key: PublicKey) -> bool {

@@ -24,7 +24,7 @@ impl ServiceAccount {
     /// Parses a key file. The error states the problem and contains nothing from the file.
     pub(super) fn read(file: &Secret) -> Result<Self, String> {
         let problem =
-            |what: &str| format!("channels.google_chat.service_account is no key file of a service account: {what}");
+            |what: &str| format!("channels.google_chat.service_account is not a service account key file: {what}");
         let file: Value = serde_json::from_str(file.expose()).map_err(|_| problem("it is not JSON"))?;
         if file["type"] != "service_account" {
             return Err(problem("its type is not service_account"));
@@ -37,8 +37,8 @@ impl ServiceAccount {
         let key = SigningKey::from_pem(key, text("private_key_id").map(str::to_owned));
         Ok(Self {
             email: email.to_owned(),
-            token_url: token_url.ok_or_else(|| problem("token_uri is no https address"))?,
-            key: key.ok_or_else(|| problem("private_key is no RSA key in PKCS #8 as PEM"))?,
+            token_url: token_url.ok_or_else(|| problem("token_uri is not an https URL"))?,
+            key: key.ok_or_else(|| problem("private_key is not a PEM-encoded RSA key in PKCS #8"))?,
         })
     }
 

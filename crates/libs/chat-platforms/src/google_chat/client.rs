@@ -85,7 +85,7 @@ impl GoogleChat {
         let account = self.service_account()?;
         let assertion = account.assertion(self.clock.now()).ok_or_else(|| {
             SendError::NotSetUp(
-                "the private key in channels.google_chat.service_account cannot sign; make a new one".to_owned(),
+                "the private key in channels.google_chat.service_account cannot sign; create a new key".to_owned(),
             )
         })?;
         let url = self.token_url.as_ref().unwrap_or(&account.token_url).clone();
@@ -94,7 +94,7 @@ impl GoogleChat {
         let token = if answer.status.is_success() { read_token(&answer.body) } else { None };
         token.ok_or_else(|| {
             let code = refusal(&answer.body);
-            SendError::Credentials(format!("Google gives no token for channels.google_chat.service_account{code}"))
+            SendError::Credentials(format!("Google issued no token{code}; check channels.google_chat.service_account"))
         })
     }
 

@@ -32,7 +32,8 @@ impl GoogleChat {
     pub(super) async fn open_attachment(&self, source: &FileSource) -> Result<IncomingFile, SendError> {
         self.service_account()?;
         let name = source.0["resource_name"].as_str().and_then(segments);
-        let name = name.ok_or_else(|| SendError::Refused("Google Chat does not say where the file is".to_owned()))?;
+        let name =
+            name.ok_or_else(|| SendError::Refused("Google Chat returned no resource name for the file".to_owned()))?;
         let base = base_url(self.api_base_url.as_ref(), BASE)?;
         let mut url = join(&base, &[&["v1", "media"], &name[..]].concat());
         url.query_pairs_mut().append_pair("alt", "media");

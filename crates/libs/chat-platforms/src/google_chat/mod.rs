@@ -48,7 +48,7 @@ impl ChatPlatform for GoogleChat {
         async move {
             self.verify(request, now).await?;
             let event = serde_json::from_slice(&request.body)
-                .map_err(|_| Rejection::Malformed("Google Chat sent what is not JSON".to_owned()))?;
+                .map_err(|_| Rejection::Malformed("the body is not valid JSON".to_owned()))?;
             Ok(self.read(&event))
         }
         .boxed()
@@ -58,7 +58,7 @@ impl ChatPlatform for GoogleChat {
         if write::resource_ids(channel, &["spaces"]).is_some() {
             return Ok(Address::of_channel(channel));
         }
-        Err("a Google Chat channel is the name of a space, such as spaces/AAAAMpdlehY".to_owned())
+        Err("invalid Google Chat channel; use the name of a space, such as spaces/AAAAMpdlehY".to_owned())
     }
 
     fn render(&self, markdown: &str) -> Vec<String> {

@@ -65,13 +65,14 @@ impl Audience {
             Self::Address { address, .. } if is_account(CHAT_ACCOUNT) => vec![address],
             Self::Address { .. } if is_add_on() => {
                 return Err(Rejection::Unverified(
-                    "the token is of a Workspace add-on; set channels.google_chat.audience to the project's number",
+                    "the token was issued for a Workspace add-on; set channels.google_chat.audience to the project \
+                     number",
                 ));
             }
-            _ => return Err(Rejection::Unverified("the token is not of Google Chat")),
+            _ => return Err(Rejection::Unverified("the token was not issued by Google Chat")),
         };
         if !audiences.iter().any(|audience| claims["aud"] == audience.as_str()) {
-            return Err(Rejection::Unverified("the token is made out to another audience"));
+            return Err(Rejection::Unverified("the token was issued for another audience"));
         }
         Ok(())
     }

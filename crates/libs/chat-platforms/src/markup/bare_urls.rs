@@ -12,8 +12,7 @@ const SCHEMES: [&str; 3] = ["https://", "http://", "ftp://"];
 const WWW: &str = "www.";
 
 /// Wraps every bare URL in angle brackets, so that nothing in it is parsed as markup. URLs in code, links and HTML are
-/// unchanged. The end of a URL follows GitHub Flavored Markdown, except that trailing marks that close nothing are
-/// kept.
+/// unchanged. The end of a URL follows GitHub Flavored Markdown, but unmatched trailing marks stay part of it.
 #[must_use]
 pub fn protect_bare_urls(markdown: &str) -> Cow<'_, str> {
     if !SCHEMES.iter().chain(&[WWW]).any(|start| markdown.contains(start)) {

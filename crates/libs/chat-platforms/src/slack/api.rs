@@ -50,24 +50,23 @@ impl Slack {
         let is_plain = self.config.api_base_url.as_ref().is_some_and(|base| base.scheme() == "http");
         let url = answer["url"].as_str().and_then(|url| Url::parse(url).ok());
         url.filter(|url| url.scheme() == "wss" || (is_plain && url.scheme() == "ws"))
-            .ok_or_else(|| SendError::Later("Slack answered without the address of a socket".to_owned()))
+            .ok_or_else(|| SendError::Later("Slack returned no WebSocket URL".to_owned()))
     }
 }
 
 /// Converts an error response. Only error codes and scopes are shown.
 pub(super) fn refusal(answer: &ApiAnswer) -> SendError {
-    let named =
-        |field: &str| answer.body[field].as_str().filter(|name| is_name(name)).unwrap_or("an error without a name");
+    let named = |field: &str| answer.body[field].as_str().filter(|name| is_name(name)).unwrap_or("an unknown error");
     let code = named("error");
-    let sentence = format!("Slack answered {code}");
+    let sentence = format!("Slack returned {code}");
     match code {
         "ratelimited" | "rate_limited" | "message_limit_exceeded" => SendError::RateLimited {
-            message: "Slack takes no more messages just now".to_owned(),
+            message: "Slack is rate limiting messages".to_owned(),
             wait: retry_after(&answer.headers, None),
         },
         "missing_scope" => {
             let scope = named("needed");
-            SendError::Credentials(format!("{sentence}; give the app the scope {scope}, and install it again"))
+            SendError::Credentials(format!("{sentence}; add the scope {scope} to the app and reinstall it"))
         }
         "invalid_auth"
         | "not_authed"
@@ -100,7 +99,7 @@ pub(super) fn refusal(answer: &ApiAnswer) -> SendError {
         | "external_channel_migrating"
         | "accesslimited" => SendError::Later(sentence),
         // Not JSON, so the response is not from Slack itself.
-        _ if answer.body.is_null() => SendError::Later(format!("Slack answered {} without JSON", answer.status)),
+        _ if answer.body.is_null() => SendError::Later(format!("Slack returned {} without JSON", answer.status)),
         _ => SendError::Refused(sentence),
     }
 }
@@ -113,6 +112,6 @@ fn is_name(text: &str) -> bool {
 /// Returns the `ts` of a message, which identifies it in a channel.
 pub(super) fn ts_of(answer: &Value) -> Result<String, SendError> {
     // Not retried, since the message was sent.
-    let missing = || SendError::Refused("Slack took the message and did not say its ts".to_owned());
+    let missing = || SendError::Refused("Slack accepted the message but returned no ts for it".to_owned());
     id(&answer["ts"]).ok_or_else(missing)
 }

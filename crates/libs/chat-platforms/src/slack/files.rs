@@ -33,7 +33,7 @@ impl Slack {
         let file = self.files.open(url.clone(), Some(("Bearer", self.bot_token()?))).await?;
         if file.is_html() && (source.0["is_html"] != true || file.url().path() != url.path()) {
             return Err(SendError::Credentials(
-                "Slack does not show the file to the app; give it the scope files:read, and install it again"
+                "Slack denied the app access to the file; add the scope files:read to the app and reinstall it"
                     .to_owned(),
             ));
         }

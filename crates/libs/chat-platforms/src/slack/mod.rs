@@ -52,11 +52,11 @@ fn payload_of(request: &WebhookRequest) -> Result<Value, Rejection> {
         .is_some_and(|kind| kind.to_ascii_lowercase().starts_with("application/x-www-form-urlencoded"));
     if !is_form {
         return serde_json::from_slice(&request.body)
-            .map_err(|_| Rejection::Malformed("the event is not JSON".to_owned()));
+            .map_err(|_| Rejection::Malformed("the body is not valid JSON".to_owned()));
     }
     match form_urlencoded::parse(&request.body).find(|(name, _)| name == "payload") {
         Some((_, payload)) => serde_json::from_str(&payload)
-            .map_err(|_| Rejection::Malformed("the payload of the form is not JSON".to_owned())),
+            .map_err(|_| Rejection::Malformed("the `payload` of the form is not valid JSON".to_owned())),
         // A slash command.
         None => Ok(Value::Null),
     }
@@ -88,7 +88,7 @@ impl ChatPlatform for Slack {
         if is_id {
             Ok(Address::of_channel(channel))
         } else {
-            Err("a channel of Slack is its id, such as C0123456789, or the id of a person, such as U0123456789"
+            Err("invalid Slack channel; use a channel id, such as C0123456789, or a user id, such as U0123456789"
                 .to_owned())
         }
     }

@@ -29,13 +29,13 @@ impl Slack {
         };
         let id = id(&Value::String(format!("{}:{ts}", message.channel)));
         let missing =
-            || SendError::Refused("Slack took the message and answered with an id that is too long".to_owned());
+            || SendError::Refused("Slack accepted the message but returned an id that is too long".to_owned());
         Ok(Sent { id: id.ok_or_else(missing)?, message })
     }
 
     pub(super) async fn update_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
         let ts = message.details["ts"].as_str();
-        let ts = ts.ok_or_else(|| SendError::Refused("the address names no message of Slack".to_owned()))?;
+        let ts = ts.ok_or_else(|| SendError::Refused("the address contains no Slack message id".to_owned()))?;
         let mut body = body(&message.channel, text);
         body["ts"] = json!(ts);
         // Omitted blocks would be kept.

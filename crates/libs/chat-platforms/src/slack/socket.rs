@@ -64,18 +64,18 @@ impl Slack {
                     WebSocketEvent::Text(text) => match read(&text) {
                         Some(message) if message["type"] == "hello" => return Ok(()),
                         Some(message) if message["type"] == "disconnect" => return Err(ended_by(&message)),
-                        _ => return Err(Ended::later("Slack opened a socket without a greeting")),
+                        _ => return Err(Ended::later("Slack opened a connection without a hello message")),
                     },
                     WebSocketEvent::Alive => {}
                     WebSocketEvent::Closed(_) | WebSocketEvent::TooLarge => {
-                        return Err(Ended::later("Slack ended a socket before its greeting"));
+                        return Err(Ended::later("Slack closed a connection before its hello message"));
                     }
                 }
             }
         };
         match tokio::time::timeout(HELLO_TIMEOUT, hello).await {
             Ok(received) => received.map(|()| socket),
-            Err(_) => Err(Ended::later("Slack opened a socket and said nothing")),
+            Err(_) => Err(Ended::later("Slack sent no hello message in time")),
         }
     }
 }
@@ -94,7 +94,7 @@ impl Session {
                 }
                 () = tokio::time::sleep_until(silence) => {
                     if is_pinged {
-                        return Err(Ended::later("Slack says nothing any more"));
+                        return Err(Ended::later("Slack stopped responding"));
                     }
                     self.socket.ping().await?;
                     is_pinged = true;
@@ -115,7 +115,7 @@ impl Session {
             WebSocketEvent::Text(text) => text,
             WebSocketEvent::Alive => return Ok(()),
             WebSocketEvent::TooLarge => {
-                return Err(Ended::later(format!("Slack sent more than {MAX_MESSAGE_BYTES} bytes at once")));
+                return Err(Ended::later(format!("Slack sent a message of more than {MAX_MESSAGE_BYTES} bytes")));
             }
             WebSocketEvent::Closed(_) => return Err(Ended::expected()),
         };
@@ -149,7 +149,7 @@ fn read(text: &str) -> Option<Value> {
 
 fn ended_by(disconnect: &Value) -> Ended {
     if disconnect["reason"] == "link_disabled" {
-        let text = "Slack has Socket Mode switched off for the app; turn it on under Socket Mode on the app's pages";
+        let text = "Socket Mode is disabled for the Slack app; enable it under Socket Mode in the app settings";
         return SendError::Credentials(text.to_owned()).into();
     }
     Ended::expected()

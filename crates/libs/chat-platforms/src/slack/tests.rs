@@ -37,11 +37,13 @@ fn errors_show_only_codes_and_scopes() {
         let answer = ApiAnswer { status: http::StatusCode::OK, headers: http::HeaderMap::new(), body };
         api::refusal(&answer).to_string()
     };
-    assert_eq!(error(json!({"ok": false, "error": "invalid_arguments"})), "Slack answered invalid_arguments");
+    assert_eq!(error(json!({"ok": false, "error": "invalid_arguments"})), "Slack returned invalid_arguments");
     for other in [json!(format!("no {TOKEN}")), json!(TOKEN), json!("a\nb"), json!(""), json!(7)] {
-        assert_eq!(error(json!({"ok": false, "error": other})), "Slack answered an error without a name", "{other}");
+        assert_eq!(error(json!({"ok": false, "error": other})), "Slack returned an unknown error", "{other}");
     }
-    assert!(error(json!({"error": "missing_scope", "needed": "chat:write"})).contains("the scope chat:write,"));
+    assert!(
+        error(json!({"error": "missing_scope", "needed": "chat:write"})).contains("the scope chat:write to the app")
+    );
 }
 
 #[tokio::test]

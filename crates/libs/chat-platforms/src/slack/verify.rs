@@ -9,11 +9,12 @@ use crate::webhook::{Rejection, WebhookRequest};
 pub(super) fn verify(secret: Option<&Secret>, request: &WebhookRequest, now: Timestamp) -> Result<(), Rejection> {
     let secret = secret.filter(|secret| !secret.is_empty()).ok_or(Rejection::NotSetUp)?;
     let time = request.recent_time("x-slack-request-timestamp", now)?;
-    let signature = request.header("x-slack-signature").ok_or(Rejection::Unverified("it is not signed"))?;
+    let signature =
+        request.header("x-slack-signature").ok_or(Rejection::Unverified("the signature header is missing"))?;
     let digest = signature.strip_prefix("v0=").and_then(|digest| hex::decode(digest).ok());
-    let digest = digest.ok_or(Rejection::Unverified("its signature is of another kind"))?;
+    let digest = digest.ok_or(Rejection::Unverified("the signature is malformed"))?;
     let is_right = verify_slices_are_equal(mac(secret, time, &request.body).as_ref(), &digest).is_ok();
-    if is_right { Ok(()) } else { Err(Rejection::Unverified("its signature is wrong")) }
+    if is_right { Ok(()) } else { Err(Rejection::Unverified("the signature is wrong")) }
 }
 
 /// Computes the MAC over the scheme version, the timestamp as in the header, and the body.

@@ -57,7 +57,7 @@ impl ChatPlatform for Teams {
         if write::is_segment(channel) {
             return Ok(Address::of_channel(channel));
         }
-        Err("a Teams channel is the id of a conversation, such as 19:…@thread.tacv2".to_owned())
+        Err("invalid Teams channel; use a conversation id, such as 19:…@thread.tacv2".to_owned())
     }
 
     fn render(&self, markdown: &str) -> Vec<String> {

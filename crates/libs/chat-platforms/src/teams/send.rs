@@ -34,7 +34,8 @@ impl Teams {
 
     pub(super) async fn replace_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
         let id = message.thread.as_deref();
-        let id = id.ok_or_else(|| SendError::Refused("Teams did not say which message had the buttons".to_owned()))?;
+        let id =
+            id.ok_or_else(|| SendError::Refused("Teams returned no id for the message with the buttons".to_owned()))?;
         self.call(Method::PUT, message, Some(id), &write::activity(text, false, &[])).await.map(drop)
     }
 
@@ -65,14 +66,14 @@ impl Teams {
     /// Returns the activities URL of a conversation and the client for it.
     fn activities(&self, to: &Address, activity_id: Option<&str>) -> Result<(&GuardedClient, Url), SendError> {
         if !is_segment(&to.channel) || activity_id.is_some_and(|id| !is_segment(id)) {
-            return Err(SendError::Refused("this is no conversation or no message of Teams".to_owned()));
+            return Err(SendError::Refused("invalid Teams conversation or message id".to_owned()));
         }
         let (client, base) = match &self.config.api_base_url {
             Some(base) => (&self.client, base.clone()),
             None => {
                 let service = to.details["service_url"].as_str().unwrap_or(SERVICE);
                 let url = Url::parse(service).ok().filter(|url| url.scheme() == "https");
-                let refused = || SendError::Refused("the conversation's service address is not https".to_owned());
+                let refused = || SendError::Refused("the service URL of the conversation is not https".to_owned());
                 (&self.replies, url.ok_or_else(refused)?)
             }
         };
@@ -108,7 +109,7 @@ impl Teams {
         token.ok_or_else(|| {
             let code = refusal(&answer.body);
             SendError::Credentials(format!(
-                "Microsoft gives no token for channels.teams.app_id, app_password and tenant_id{code}"
+                "Microsoft issued no token{code}; check channels.teams.app_id, app_password and tenant_id"
             ))
         })
     }
@@ -119,21 +120,21 @@ fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
     let detail = reason(&error["message"], [token]);
     match (answer.status, error["code"].as_str().unwrap_or_default()) {
         (StatusCode::UNAUTHORIZED, _) => {
-            SendError::Credentials("Teams refuses the token that Microsoft gave for channels.teams.app_id".to_owned())
+            SendError::Credentials("Teams rejected the token issued for channels.teams.app_id".to_owned())
         }
         (_, "BotNotInConversationRoster" | "MessageWritesBlocked") => {
-            SendError::Blocked("the bot may not write there: it was removed or blocked".to_owned())
+            SendError::Blocked("the bot was removed from the conversation or blocked".to_owned())
         }
-        (StatusCode::FORBIDDEN, _) => SendError::Blocked(format!("Teams does not let the bot write there{detail}")),
-        (StatusCode::NOT_FOUND, _) => {
-            SendError::Gone("Teams knows no such conversation or message for this bot".to_owned())
+        (StatusCode::FORBIDDEN, _) => {
+            SendError::Blocked(format!("Teams denied the bot access to the conversation{detail}"))
         }
+        (StatusCode::NOT_FOUND, _) => SendError::Gone("conversation or message not found in Teams".to_owned()),
         (StatusCode::PAYLOAD_TOO_LARGE, _) | (_, "MessageSizeTooBig") => {
             SendError::Refused("the message is too long for Teams".to_owned())
         }
         (StatusCode::REQUEST_TIMEOUT | StatusCode::PRECONDITION_FAILED, _) => {
-            SendError::Later(format!("{NAME} answered {}", answer.status))
+            SendError::Later(format!("{NAME} returned {}", answer.status))
         }
-        (status, _) => SendError::Refused(format!("Teams refuses the message with {status}{detail}")),
+        (status, _) => SendError::Refused(format!("Teams rejected the message with {status}{detail}")),
     }
 }

@@ -84,7 +84,7 @@ impl Telegram {
     /// Registers a webhook `url`, which must be `https`. Pending updates are delivered to it as well.
     pub(super) async fn set_webhook(&self, url: &Url) -> Result<String, SendError> {
         let secret = self.config.secret_token.as_ref().filter(|secret| !secret.is_empty()).ok_or_else(|| {
-            SendError::NotSetUp("set channels.telegram.secret_token before the webhook is registered".to_owned())
+            SendError::NotSetUp("set channels.telegram.secret_token before registering the webhook".to_owned())
         })?;
         let body = json!({
             "url": url.as_str(),
@@ -129,12 +129,9 @@ impl From<Failure> for SendError {
 fn refusal(status: StatusCode, body: &Value, detail: &str) -> SendError {
     let code = body["error_code"].as_u64().unwrap_or_else(|| status.as_u16().into());
     let contains_any = |words: &[&str]| words.iter().any(|word| detail.to_ascii_lowercase().contains(word));
-    let sentence = format!("Telegram answered {code}{detail}");
+    let sentence = format!("Telegram returned {code}{detail}");
     match code {
-        429 => SendError::RateLimited {
-            message: "Telegram takes no more messages just now".to_owned(),
-            wait: wait_in(body),
-        },
+        429 => SendError::RateLimited { message: "Telegram is rate limiting messages".to_owned(), wait: wait_in(body) },
         // An unknown token makes the path invalid.
         401 | 404 => SendError::Credentials(format!("{sentence}; check channels.telegram.bot_token")),
         403 if contains_any(&["blocked by the user", "user is deactivated", "can't initiate conversation"]) => {

@@ -19,7 +19,7 @@ impl Telegram {
     pub(super) async fn open_attachment(&self, source: &FileSource) -> Result<IncomingFile, SendError> {
         let file = self.call("getFile", &json!({"file_id": source.0["file_id"]}), TIME_LIMIT).await?;
         let path = file["file_path"].as_str().and_then(segments);
-        let path = path.ok_or_else(|| SendError::Refused("Telegram does not say where the file is".to_owned()))?;
+        let path = path.ok_or_else(|| SendError::Refused("Telegram returned no path for the file".to_owned()))?;
         self.files.open(self.url(&["file"], &path)?, None).await
     }
 }

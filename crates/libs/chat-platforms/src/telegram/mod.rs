@@ -47,9 +47,10 @@ impl Telegram {
     fn verify(&self, request: &WebhookRequest) -> Result<(), Rejection> {
         let secret = self.config.secret_token.as_ref().filter(|secret| !secret.is_empty());
         let secret = secret.ok_or(Rejection::NotSetUp)?;
-        let token =
-            request.header("x-telegram-bot-api-secret-token").ok_or(Rejection::Unverified("it has no secret token"))?;
-        if is_secret(token, secret) { Ok(()) } else { Err(Rejection::Unverified("its secret token is another one")) }
+        let token = request
+            .header("x-telegram-bot-api-secret-token")
+            .ok_or(Rejection::Unverified("the secret token header is missing"))?;
+        if is_secret(token, secret) { Ok(()) } else { Err(Rejection::Unverified("the secret token is wrong")) }
     }
 }
 
@@ -70,7 +71,7 @@ impl ChatPlatform for Telegram {
         async move {
             self.verify(request)?;
             let update: Value = serde_json::from_slice(&request.body)
-                .map_err(|_| Rejection::Malformed("the update is not JSON".to_owned()))?;
+                .map_err(|_| Rejection::Malformed("the body is not valid JSON".to_owned()))?;
             if read::has_mention(&update) {
                 self.fetch_username().await;
             }
@@ -86,7 +87,8 @@ impl ChatPlatform for Telegram {
         if is_name || channel.parse::<i64>().is_ok_and(|id| id != 0 && id.to_string() == channel) {
             Ok(Address::of_channel(channel))
         } else {
-            Err("a chat of Telegram is its number, such as -1001234567890, or the @name of a public one".to_owned())
+            Err("invalid Telegram chat; use a chat id, such as -1001234567890, or the @name of a public chat"
+                .to_owned())
         }
     }
 

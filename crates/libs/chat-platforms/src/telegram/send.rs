@@ -31,7 +31,7 @@ impl Telegram {
         };
         let id = sent["message_id"].as_i64().ok_or_else(|| {
             // Not retried, since the message was sent.
-            SendError::Refused("Telegram took the message and did not say its number".to_owned())
+            SendError::Refused("Telegram accepted the message but returned no id for it".to_owned())
         })?;
         let message = Address { channel, thread: to.thread.clone(), details: json!({"message_id": id}) };
         Ok(Sent { id: id.to_string(), message })
@@ -39,7 +39,7 @@ impl Telegram {
 
     pub(super) async fn settle_message(&self, message: &Address, text: &str) -> Result<(), SendError> {
         let id = message.details["message_id"].as_i64();
-        let id = id.ok_or_else(|| SendError::Refused("the address names no message of Telegram".to_owned()))?;
+        let id = id.ok_or_else(|| SendError::Refused("the address contains no Telegram message id".to_owned()))?;
         if let Some(query) = message.details["callback_query_id"].as_str() {
             // Ends the progress indicator of the button, which disappears by itself if this fails.
             let body = json!({"callback_query_id": query});

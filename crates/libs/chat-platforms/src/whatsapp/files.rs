@@ -19,7 +19,7 @@ pub(super) fn source(content: &Value) -> Option<FileSource> {
 
 impl Whatsapp {
     pub(super) async fn open_attachment(&self, source: &FileSource) -> Result<IncomingFile, SendError> {
-        let unknown = || SendError::Refused("WhatsApp does not say where the file is".to_owned());
+        let unknown = || SendError::Refused("WhatsApp returned no URL for the file".to_owned());
         let media_id = source.0["media_id"].as_str().ok_or_else(unknown)?;
         let query = Some(("phone_number_id", self.number()?));
         let media = self.call(Method::GET, &[media_id], query, None).await?;

@@ -2,8 +2,7 @@
 //!
 //! Invariants
 //! - A request is accepted only with the HMAC of its raw body under the app secret, and the handshake only with the
-//!   verify
-//!   token.
+//!   verify token.
 //! - Only messages to the configured number are read, since an app may have several.
 //! - A message that is too long for buttons is followed by a short message with the buttons.
 //!
@@ -50,7 +49,7 @@ impl ChatPlatform for Whatsapp {
             }
             self.verify(request)?;
             let body = serde_json::from_slice(&request.body)
-                .map_err(|_| Rejection::Malformed("WhatsApp sent what is not JSON".to_owned()))?;
+                .map_err(|_| Rejection::Malformed("the body is not valid JSON".to_owned()))?;
             Ok(self.read(&body))
         }
         .boxed()
@@ -61,7 +60,7 @@ impl ChatPlatform for Whatsapp {
         if (5..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Address::of_channel(digits));
         }
-        Err("a WhatsApp channel is a telephone number with its country code, such as +491701234567".to_owned())
+        Err("invalid WhatsApp channel; use a phone number with country code, such as +491701234567".to_owned())
     }
 
     fn render(&self, markdown: &str) -> Vec<String> {

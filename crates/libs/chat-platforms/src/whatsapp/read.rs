@@ -49,7 +49,7 @@ impl Whatsapp {
             .find(|detail| !detail.is_empty());
         let reason = match error["code"].as_i64() {
             Some(code) => error_for_code(code, &detail.unwrap_or_default()).to_string(),
-            None => "WhatsApp did not deliver the message, and does not say why".to_owned(),
+            None => "WhatsApp did not deliver the message and gave no reason".to_owned(),
         };
         Some(Undelivered { message_id: id(&status["id"])?, reason })
     }

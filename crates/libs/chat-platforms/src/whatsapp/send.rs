@@ -41,7 +41,7 @@ impl Whatsapp {
     async fn post(&self, to: &Address, message: &Value) -> Result<Sent, SendError> {
         let body = self.call(Method::POST, &[self.number()?, "messages"], None, Some(message)).await?;
         let id = id(&body["messages"][0]["id"])
-            .ok_or_else(|| SendError::Refused("WhatsApp took a message and named no id for it".to_owned()))?;
+            .ok_or_else(|| SendError::Refused("WhatsApp accepted the message but returned no id for it".to_owned()))?;
         let message = Address { thread: Some(id.clone()), ..Address::of_channel(to.channel.as_str()) };
         Ok(Sent { id, message })
     }
@@ -87,9 +87,9 @@ pub(super) fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
         Some(100) if error["error_subcode"] == 33 => unknown_object(),
         Some(code) => error_for_code(code, &reason(&error["message"], [token])),
         None if matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            SendError::Credentials("WhatsApp refuses channels.whatsapp.access_token".to_owned())
+            SendError::Credentials("WhatsApp rejected channels.whatsapp.access_token".to_owned())
         }
-        None => SendError::Refused(format!("{NAME} answered {}", answer.status)),
+        None => SendError::Refused(format!("{NAME} returned {}", answer.status)),
     }
 }
 
@@ -97,41 +97,48 @@ pub(super) fn error_of(answer: &ApiAnswer, token: &Secret) -> SendError {
 pub(super) fn error_for_code(code: i64, detail: &str) -> SendError {
     match code {
         131_047 => SendError::WindowClosed(
-            "WhatsApp takes no message there any more: the person wrote last more than 24 hours ago".to_owned(),
+            "the 24-hour messaging window of WhatsApp is closed; the user must send a message first".to_owned(),
         ),
         131_026 => SendError::Blocked(
-            "WhatsApp cannot deliver there: the number does not use WhatsApp or an old one, did not accept its terms, \
-             or blocked this one"
+            "WhatsApp cannot deliver to this number: it does not use WhatsApp or uses an outdated version, has not \
+             accepted its terms, or blocked the sender"
                 .to_owned(),
         ),
         130_429 | 131_048 | 131_056 | 80_007 | 4 => {
-            SendError::RateLimited { message: format!("{NAME} takes no more messages just now"), wait: None }
+            SendError::RateLimited { message: format!("{NAME} is rate limiting messages"), wait: None }
         }
         0 | 3 | 10 | 102 | 190 | 200..=299 => SendError::Credentials(
-            "WhatsApp refuses channels.whatsapp.access_token: it has ended, or may not send for this number".to_owned(),
+            "WhatsApp rejected channels.whatsapp.access_token: it has expired or lacks permission for this \
+             number"
+                .to_owned(),
         ),
-        368 | 131_031 => SendError::Credentials("WhatsApp has locked this account".to_owned()),
+        368 | 131_031 => SendError::Credentials("WhatsApp has locked the account".to_owned()),
         131_030 => SendError::Refused(
-            "the number is not among those that a test number of WhatsApp may write to; add it at Meta".to_owned(),
+            "the WhatsApp test number may not write to this recipient; add the recipient in the Meta developer \
+             console"
+                .to_owned(),
         ),
-        1 | 2 | 131_000 | 131_016 | 131_057 | 133_004 => SendError::Later("WhatsApp has a fault of its own".to_owned()),
+        1 | 2 | 131_000 | 131_016 | 131_057 | 133_004 => {
+            SendError::Later("WhatsApp reported an internal error".to_owned())
+        }
         130_472 => SendError::Refused(
-            "WhatsApp did not deliver the message: the person takes part in an experiment of Meta's".to_owned(),
+            "WhatsApp did not deliver the message because the recipient is part of a Meta experiment".to_owned(),
         ),
         131_049 => SendError::Refused(
-            "WhatsApp did not deliver the message, to spare the person too many of businesses; it may take one later"
+            "WhatsApp did not deliver the message because the recipient received too many business messages; retry \
+             later"
                 .to_owned(),
         ),
         33 => unknown_object(),
-        code => SendError::Refused(format!("WhatsApp refuses the message with code {code}{detail}")),
+        code => SendError::Refused(format!("WhatsApp rejected the message with code {code}{detail}")),
     }
 }
 
 /// Returns the error for an unknown object, which API versions report differently, for numbers and files alike.
 fn unknown_object() -> SendError {
     SendError::Credentials(
-        "WhatsApp does not know channels.whatsapp.phone_number_id or the file, or channels.whatsapp.access_token may \
-         not use it"
+        "WhatsApp did not find the phone number or file; check channels.whatsapp.phone_number_id and the permissions \
+         of channels.whatsapp.access_token"
             .to_owned(),
     )
 }

@@ -30,7 +30,7 @@ fn error_codes_are_distinguished_for_any_status() {
     for code in [100, 131_030, 131_009] {
         assert!(matches!(error(code), SendError::Refused(_)), "{code}");
     }
-    assert_eq!(error(100).to_string(), "WhatsApp refuses the message with code 100");
+    assert_eq!(error(100).to_string(), "WhatsApp rejected the message with code 100");
 }
 
 fn events() -> Vec<Value> {

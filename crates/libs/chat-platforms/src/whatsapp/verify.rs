@@ -11,14 +11,14 @@ impl Whatsapp {
     pub(super) fn answer_handshake(&self, request: &WebhookRequest) -> Result<Received, Rejection> {
         let token = self.config.verify_token.as_ref().filter(|token| !token.is_empty()).ok_or(Rejection::NotSetUp)?;
         if query_value(&request.query, "hub.mode").as_deref() != Some("subscribe") {
-            return Err(Rejection::Unverified("it is no handshake"));
+            return Err(Rejection::Unverified("the request is not a verification handshake"));
         }
         let given_token = query_value(&request.query, "hub.verify_token").unwrap_or_default();
         if !is_secret(&given_token, token) {
             return Err(Rejection::Unverified("the verify token is wrong"));
         }
         let challenge = query_value(&request.query, "hub.challenge")
-            .ok_or_else(|| Rejection::Malformed("WhatsApp's handshake has no challenge".to_owned()))?;
+            .ok_or_else(|| Rejection::Malformed("the handshake has no `hub.challenge`".to_owned()))?;
         Ok(Received::nothing(WebhookAnswer::text(challenge)))
     }
 
@@ -31,9 +31,10 @@ impl Whatsapp {
         if request.method != Method::POST {
             return Err(Rejection::Unverified("only GET and POST are taken"));
         }
-        let signature = request.header("x-hub-signature-256").ok_or(Rejection::Unverified("it has no signature"))?;
+        let signature =
+            request.header("x-hub-signature-256").ok_or(Rejection::Unverified("the signature header is missing"))?;
         let digest = signature.strip_prefix("sha256=").and_then(|digest| hex::decode(digest).ok());
-        let digest = digest.ok_or(Rejection::Unverified("the signature is not in the form sha256=<hex>"))?;
+        let digest = digest.ok_or(Rejection::Unverified("the signature does not have the form sha256=<hex>"))?;
         let key = hmac::Key::new(HMAC_SHA256, secret.expose().as_bytes());
         hmac::verify(&key, &request.body, &digest).map_err(|_| Rejection::Unverified("the signature is wrong"))
     }

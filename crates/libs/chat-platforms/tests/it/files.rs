@@ -152,10 +152,10 @@ async fn whatsapp_media_url_is_looked_up() {
     fake.put_file("m1", hello());
     assert_eq!(fetch(&app, &fake.document("wamid.1", "491701234567", "See:", "m1")).await, Ok(5));
     let gone = fetch(&app, &fake.document("wamid.2", "491701234567", "", "m2")).await.unwrap_err();
-    assert!(gone.to_string().contains("does not know"), "{gone}");
+    assert!(gone.to_string().contains("WhatsApp did not find"), "{gone}");
     fake.set_media_url(Url::parse("https://evil.example/").unwrap());
     let refused = fetch(&app, &fake.document("wamid.3", "491701234567", "", "m1")).await.unwrap_err();
-    assert!(refused.to_string().contains("no host of WhatsApp"), "{refused}");
+    assert!(refused.to_string().contains("not a host of WhatsApp"), "{refused}");
     let config = WhatsappConfig { access_token: Some(secret("EAAwrong")), ..fake.config() };
     let app = Whatsapp::new(config, client(Trust::Owner));
     let refused = fetch(&app, &fake.document("wamid.4", "491701234567", "", "m1")).await;
@@ -188,7 +188,7 @@ async fn google_chat_uploads_are_fetched_by_name() {
     assert_eq!(fetch(&app, &request).await, Ok(5));
     fake.revoke_tokens();
     assert_eq!(fetch(&app, &request).await, Ok(5), "with another token");
-    for (name, error) in [("spaces/B", "no more"), ("../../v1/spaces", "does not say where")] {
+    for (name, error) in [("spaces/B", "no longer has"), ("../../v1/spaces", "returned no resource name")] {
         let refused = fetch(&app, &fake.upload("m2", "users/7", "", name)).await.unwrap_err();
         assert!(refused.to_string().contains(error), "{refused}");
     }
@@ -199,10 +199,10 @@ async fn whatsapp_delivery_failures_are_read() {
     let fake = FakeWhatsapp::start().await.unwrap();
     let app = Whatsapp::new(fake.config(), client(Trust::Owner));
     for (code, said) in [
-        (131_047, "more than 24 hours ago"),
+        (131_047, "24-hour messaging window"),
         (131_026, "does not use WhatsApp"),
         (130_472, "experiment"),
-        (131_049, "spare the person"),
+        (131_049, "too many business messages"),
         (131_999, "code 131999: Odd"),
     ] {
         let mut incoming = app.receive(&fake.failed("wamid.sent1", code, "Odd"), NOW).await.unwrap().incoming;

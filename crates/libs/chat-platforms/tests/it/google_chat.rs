@@ -209,7 +209,7 @@ async fn add_on_of_another_project_is_rejected() {
     }
     let by_address = adapter(fake.config_for_address(), &clock);
     let answer = by_address.receive(&fake.add_on_event(&event, ADDRESS), NOW).await;
-    assert!(matches!(answer, Err(Rejection::Unverified(sentence)) if sentence.contains("project's number")));
+    assert!(matches!(answer, Err(Rejection::Unverified(sentence)) if sentence.contains("the project number")));
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn silent_socket_is_pinged_then_closed() {
     fake.socket_fault(SocketFault::Freeze);
     tokio::time::pause();
     let ended = listening.ended().await;
-    assert_eq!(ended.error, Some(SendError::Later("Slack says nothing any more".to_owned())));
+    assert_eq!(ended.error, Some(SendError::Later("Slack stopped responding".to_owned())));
 }
 
 #[tokio::test]

@@ -216,7 +216,9 @@ async fn past_clock_error_does_not_block_key_fetches() {
 async fn keys_on_another_server_use_the_untrusted_client() {
     let (fake, ..) = running().await;
     let request = fake.message("m1", "29:anna", "hi");
-    for (address, problem) in [("https://127.0.0.1:1/keys", "127.0.0.1 is"), ("http://other.example/", "names none")] {
+    for (address, problem) in
+        [("https://127.0.0.1:1/keys", "127.0.0.1 is"), ("http://other.example/", "no valid `jwks_uri`")]
+    {
         fake.set_key_set_url(Url::parse(address).unwrap());
         let teams = adapter(fake.config(), &MockClock::new(NOW));
         let refused = teams.receive(&request, NOW).await;
@@ -302,7 +304,7 @@ async fn errors_are_distinguished_by_kind() {
 async fn private_service_url_is_refused() {
     let (fake, _, clock) = running().await;
     let teams = adapter(TeamsConfig { api_base_url: None, ..fake.config() }, &clock);
-    for (address, begin) in [("https://127.0.0.1/", "127.0.0.1 is"), ("http://example.com/", "the conversation's")] {
+    for (address, begin) in [("https://127.0.0.1/", "127.0.0.1 is"), ("http://example.com/", "the service URL")] {
         let to = Address { details: json!({"service_url": address}), ..Address::of_channel("a:1") };
         let error = teams.send(&to, &Outgoing::text("hi")).await.unwrap_err();
         assert!(error.to_string().starts_with(begin), "{error:?}");

@@ -24,7 +24,7 @@ const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Configuration of the process.
 #[derive(Debug, Clone)]
 pub(crate) struct KeeperOptions {
-    /// Name of the component for messages, such as "the model inside".
+    /// Name of the component for messages, such as "the built-in model".
     pub(crate) name: &'static str,
     pub(crate) worker_command: (PathBuf, Vec<OsString>),
     pub(crate) spawner: Spawner,
@@ -108,13 +108,13 @@ impl Keeper {
                 ProcessEvent::Frame(frame)
             }
             Observed::Frame(Some(Err(error))) => {
-                self.handle_loss(Some(format!("it sent something that is no answer: {error}"))).await
+                self.handle_loss(Some(format!("it sent an invalid response: {error}"))).await
             }
             Observed::Frame(None) => self.handle_loss(None).await,
             Observed::Deadline if self.last_activity + self.timeout(has_work) > Instant::now() => ProcessEvent::Nothing,
             Observed::Deadline if has_work => {
                 let seconds = self.options.stall_timeout.as_secs_f64();
-                self.handle_loss(Some(format!("it said nothing for {seconds} s and was ended"))).await
+                self.handle_loss(Some(format!("it did not respond for {seconds} s and was stopped"))).await
             }
             Observed::Deadline => {
                 self.last_activity = Instant::now();
@@ -144,7 +144,7 @@ impl Keeper {
             return Err(LocalError::new(
                 LocalErrorCode::Unavailable,
                 format!(
-                    "{} failed {} times in a row and is tried again in {} s; the last time: {}",
+                    "{} failed {} times in a row; next attempt in {} s; last error: {}",
                     self.options.name,
                     self.failures_in_a_row,
                     (self.restart_at - now).as_secs() + 1,
@@ -162,7 +162,7 @@ impl Keeper {
             }
             Err(error) => {
                 let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
-                let message = format!("the inference process is not there: {error}{}", source.unwrap_or_default());
+                let message = format!("failed to start the inference process: {error}{}", source.unwrap_or_default());
                 self.record_failure(&message);
                 Err(LocalError::new(LocalErrorCode::Unavailable, message))
             }
@@ -204,7 +204,7 @@ impl Keeper {
             None => format!("the inference process {outcome}"),
         };
         if let Some(words) = last_log_lines {
-            message = format!("{message}; its last words: {words}");
+            message = format!("{message}; last log lines: {words}");
         }
         self.record_failure(&message);
         ProcessEvent::Lost(message)

@@ -23,7 +23,7 @@ pub(super) async fn first_existing(paths: &[PathBuf]) -> Result<(PathBuf, FileId
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(unusable(path, &error.to_string())),
             Ok(metadata) if metadata.is_file() => return Ok((path.clone(), FileIdentity::from(&metadata))),
-            Ok(_) => return Err(unusable(path, "it is no file")),
+            Ok(_) => return Err(unusable(path, "it is not a file")),
         }
     }
     Err(missing(paths.first().map_or(Path::new("models"), PathBuf::as_path)))
@@ -56,7 +56,7 @@ pub(crate) fn missing(path: &Path) -> LocalError {
     LocalError::new(
         LocalErrorCode::ModelMissing,
         format!(
-            "there is no embedding model at {}; fetch it with `make models`, or name another place as \
+            "embedding model {} not found; download it with `make models`, or set another path as \
              `embedding_model` in the configuration",
             path.display()
         ),
@@ -67,8 +67,7 @@ pub(crate) fn unusable(path: &Path, why: &str) -> LocalError {
     LocalError::new(
         LocalErrorCode::ModelMissing,
         format!(
-            "the embedding model {} cannot be used: {why}; fetch it again with `make models`, or put another in its \
-             place",
+            "the embedding model {} cannot be used: {why}; download it again with `make models`, or replace it",
             path.display()
         ),
     )

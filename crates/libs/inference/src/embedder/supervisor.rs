@@ -372,9 +372,9 @@ impl Supervisor {
 
 /// Error for a query without any words.
 fn empty_query_error() -> LocalError {
-    LocalError::new(LocalErrorCode::Invalid, "the query holds no word whose meaning could be looked for")
+    LocalError::new(LocalErrorCode::Invalid, "the query contains no searchable words")
 }
 
 pub(super) fn overloaded() -> LocalError {
-    LocalError::new(LocalErrorCode::Overloaded, "too many texts wait for the embedder; try again later")
+    LocalError::new(LocalErrorCode::Overloaded, "too many texts are waiting for the embedder; retry later")
 }

@@ -112,7 +112,7 @@ fn read_header(reader: &mut impl Read) -> io::Result<u64> {
 }
 
 fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it does not begin as a GGUF file does")
+    io::Error::new(io::ErrorKind::InvalidData, "it is not a GGUF file")
 }
 
 /// Returns the size of a value of this type, if it is fixed.

@@ -132,7 +132,7 @@ impl LocalStream {
                 Some(Ok(LocalEvent::Text(piece))) => text.push_str(&piece),
                 Some(Ok(finished)) => return Ok((text, finished)),
                 Some(Err(error)) => return Err(error),
-                None => return Err(LocalError::new(LocalErrorCode::Internal, "the stream was read already")),
+                None => return Err(LocalError::new(LocalErrorCode::Internal, "the stream was already read")),
             }
         }
     }

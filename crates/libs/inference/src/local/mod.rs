@@ -99,7 +99,7 @@ impl LocalModel {
         {
             return LocalStream::failed(LocalError::new(
                 LocalErrorCode::Overloaded,
-                "too many requests wait for the model inside; try again later",
+                "too many requests are waiting for the built-in model; retry later",
             ));
         }
         stream

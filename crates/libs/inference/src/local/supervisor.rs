@@ -65,7 +65,7 @@ impl Supervisor {
         status: watch::Sender<LocalStatus>,
     ) -> Self {
         let keeper = Keeper::new(KeeperOptions {
-            name: "the model inside",
+            name: "the built-in model",
             worker_command: options.worker_command.clone(),
             spawner: options.spawner.clone(),
             entropy: options.entropy.clone(),
@@ -132,7 +132,7 @@ impl Supervisor {
         let active = self.running.len() + self.waiting.len();
         LocalError::new(
             LocalErrorCode::Overloaded,
-            format!("{active} requests run or wait already for the model inside; try again later"),
+            format!("too many requests are running on or waiting for the built-in model ({active}); retry later"),
         )
     }
 
@@ -169,7 +169,7 @@ impl Supervisor {
         if let Err(ProtocolError::TooLong { length }) = protocol::encode(&frame) {
             return Err(LocalError::new(
                 LocalErrorCode::ContextLength,
-                format!("the conversation has {length} bytes, far more than a context window holds"),
+                format!("the conversation has {length} bytes and does not fit into a context window"),
             ));
         }
         let configuration = ToWorker::Configure(WorkerConfiguration {

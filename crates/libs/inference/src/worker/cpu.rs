@@ -9,8 +9,8 @@ pub fn missing_cpu_features() -> Option<String> {
     let missing = missing();
     (!missing.is_empty()).then(|| {
         format!(
-            "this processor lacks {}, which the model inside needs; use one of the providers instead, or build \
-             without the feature `local-model`",
+            "this processor lacks {}, which the built-in model requires; use a provider instead, or build without \
+             the feature `local-model`",
             missing.join(", ")
         )
     })

@@ -21,7 +21,7 @@ pub(super) fn handle_frame(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> R
                 outbox.send(&FromWorker::Failed {
                     id,
                     code: LocalErrorCode::Overloaded,
-                    message: "too many requests wait for the model inside; try again later".to_owned(),
+                    message: "too many requests are waiting for the built-in model; retry later".to_owned(),
                 });
             }
             Ok(())
@@ -33,8 +33,10 @@ pub(super) fn handle_frame(frame: ToWorker, inbox: &Inbox, outbox: &Outbox) -> R
             }
             Ok(())
         }
-        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => Err(UnexpectedFrame("the configuration came twice")),
-        ToWorker::Embed { .. } => Err(UnexpectedFrame("this process embeds no texts")),
+        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => {
+            Err(UnexpectedFrame("the configuration was sent twice"))
+        }
+        ToWorker::Embed { .. } => Err(UnexpectedFrame("this process does not embed texts")),
     }
 }
 

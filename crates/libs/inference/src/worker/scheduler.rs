@@ -239,8 +239,8 @@ fn admit<'m, M: Model>(
         return Err(LocalError::new(
             LocalErrorCode::ContextLength,
             format!(
-                "the prompt has {input_tokens} tokens and the model's context window holds {context_length}, reply \
-                 included"
+                "the prompt has {input_tokens} tokens and does not fit into the context window of {context_length} \
+                 tokens, which includes the reply"
             ),
         ));
     }

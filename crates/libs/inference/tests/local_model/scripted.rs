@@ -103,17 +103,17 @@ async fn hung_process_is_killed() {
     let model = LocalModel::new(LocalModelOptions { stall_timeout: Duration::from_millis(300), ..options() });
     let (text, error) = failure(&model, "say x;hang").await;
     assert_eq!((text.as_str(), error.code), ("x", LocalErrorCode::Unavailable));
-    assert!(error.message.contains("said nothing"), "{error}");
+    assert!(error.message.contains("did not respond"), "{error}");
     assert_works(&model).await;
 }
 
 #[tokio::test]
 async fn invalid_frame_ends_the_process() {
     for (step, words) in [
-        ("garbage", "not the JSON"),
+        ("garbage", "not valid JSON"),
         ("oversize", "exceeds the limit"),
         ("cut", "in the middle of a frame"),
-        ("leave 3", "ended with code 3"),
+        ("leave 3", "exited with code 3"),
     ] {
         let model = LocalModel::new(options());
         let (text, error) = failure(&model, &format!("say x;{step}")).await;

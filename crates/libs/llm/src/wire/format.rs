@@ -57,7 +57,7 @@ pub(super) fn classify_progress(before: (usize, usize), after: (usize, usize)) -
 pub(super) fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, VendorError> {
     serde_json::from_str(data).map_err(|error| {
         // The error's own text is not used: it may quote the model's output.
-        VendorError::broken_format(format!("an event is not the JSON it should be, at column {}", error.column()))
+        VendorError::broken_format(format!("an event is not the expected JSON at column {}", error.column()))
     })
 }
 

@@ -29,7 +29,7 @@ impl CatalogEntry {
         for name in values.keys().filter(|name| !self.values.iter().any(|spec| spec.name == name.as_str())) {
             let known: Vec<_> = self.values.iter().map(|spec| spec.name).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            problems.add(format!("values.{name}"), format!("is not a value of this entry; it takes: {known}"));
+            problems.add(format!("values.{name}"), format!("is not a value of this entry; known values: {known}"));
         }
         let mut placement = Placement::default();
         for spec in self.values {
@@ -56,7 +56,11 @@ impl CatalogEntry {
                 RegistrationTransport::Stdio { command, arguments, environment: placement.environment }
             }
             EntryTransport::Http { url } => {
-                problems.require(program.is_none(), "program", "this server is reached over HTTP and runs elsewhere");
+                problems.require(
+                    program.is_none(),
+                    "program",
+                    "is not valid for this server, which is reached over HTTP",
+                );
                 RegistrationTransport::Http { url: url.to_owned(), headers: placement.headers }
             }
         };
@@ -99,7 +103,7 @@ impl Placement {
 
 /// Converts a value to texts; none for a flag that is off.
 fn to_texts(kind: ValueKind, value: &Value) -> Result<Vec<String>, String> {
-    let text = || value.as_str().ok_or("must be a text".to_owned());
+    let text = || value.as_str().ok_or("must be a string".to_owned());
     match kind {
         ValueKind::Flag => match value {
             Value::Bool(on) => Ok(if *on { vec![String::new()] } else { Vec::new() }),
@@ -114,7 +118,7 @@ fn to_texts(kind: ValueKind, value: &Value) -> Result<Vec<String>, String> {
             if paths.is_empty() || paths.len() > MAX_PATHS {
                 return Err(format!("must be 1 to {MAX_PATHS} paths"));
             }
-            paths.into_iter().map(|one| validate_path(one.as_str().ok_or("must be a list of texts")?)).collect()
+            paths.into_iter().map(|one| validate_path(one.as_str().ok_or("must be a list of strings")?)).collect()
         }
         ValueKind::TimeZone => {
             let zone = text()?;
@@ -124,7 +128,7 @@ fn to_texts(kind: ValueKind, value: &Value) -> Result<Vec<String>, String> {
             if is_name {
                 Ok(vec![zone.to_owned()])
             } else {
-                Err("must be an IANA name such as Europe/Berlin".to_owned())
+                Err("must be an IANA time zone name such as Europe/Berlin".to_owned())
             }
         }
         ValueKind::Secret => {

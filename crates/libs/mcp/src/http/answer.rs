@@ -25,7 +25,7 @@ pub(crate) enum HttpFault {
     Malformed,
     #[error("the answer is of an unexpected type")]
     ContentType,
-    #[error("the request is longer than is accepted")]
+    #[error("the request is too large")]
     RequestTooLarge,
 }
 

@@ -37,16 +37,16 @@ impl OwnerHeaders {
         let mut checked: Vec<(HeaderName, Secret)> = Vec::with_capacity(headers.len());
         for (name, value) in headers {
             let Ok(parsed) = HeaderName::try_from(name.as_str()) else {
-                return refuse(name, "the name may hold letters, digits and hyphens only");
+                return refuse(name, "the name may contain only letters, digits and hyphens");
             };
             if RESERVED.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-param-") {
-                return refuse(name, "the protocol sets it itself");
+                return refuse(name, "it is set by the protocol");
             }
             if HeaderValue::try_from(value.expose()).is_err() {
-                return refuse(name, "its value holds characters that headers cannot carry");
+                return refuse(name, "its value contains characters that are not valid in headers");
             }
             if checked.iter().any(|(earlier, _)| *earlier == parsed) {
-                return refuse(name, "it is given twice");
+                return refuse(name, "it occurs twice");
             }
             if checked.len() == MAX_HEADERS {
                 return refuse(name, "there are too many headers");

@@ -31,11 +31,11 @@ const METHOD: &[u8] = b"\"method\"";
 pub(crate) enum StdioError {
     #[error("the message is longer than {limit} bytes")]
     TooLarge { limit: usize },
-    #[error("too many messages wait for the program to read them")]
+    #[error("too many messages are waiting to be read by the program")]
     QueueFull,
     #[error("the program's input is closed")]
     Closed,
-    #[error("the message could not be written as JSON")]
+    #[error("failed to serialize the message")]
     Encode(#[source] serde_json::Error),
 }
 

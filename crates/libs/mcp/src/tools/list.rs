@@ -80,7 +80,7 @@ impl<'a> Collector<'a> {
     pub(crate) fn add_page(&mut self, page: Value) -> Result<Option<String>, String> {
         let Value::Object(mut page) = page else { return Err("the list of tools is not a JSON object".to_owned()) };
         let Some(Value::Array(tools)) = page.remove("tools") else {
-            return Err("the list of tools has no tools in it".to_owned());
+            return Err("the list of tools has no member `tools`".to_owned());
         };
         let has_more_pages = page.get("nextCursor").is_some_and(Value::is_string);
         let count = tools.len();
@@ -89,23 +89,23 @@ impl<'a> Collector<'a> {
                 let (left, at_least) = (count - position, if has_more_pages { "at least " } else { "" });
                 let limit = self.limits.max_tools;
                 self.list.cut_short =
-                    Some(format!("{at_least}{left} more: at most {limit} tools of a server are kept"));
+                    Some(format!("{at_least}{left} more tools; the limit is {limit} tools per server"));
                 return Ok(None);
             }
             if self.bytes > self.limits.max_total_bytes {
                 self.list.cut_short =
-                    Some(format!("its descriptions are longer than {} bytes", self.limits.max_total_bytes));
+                    Some(format!("the tool descriptions exceed {} bytes", self.limits.max_total_bytes));
                 return Ok(None);
             }
             self.add_tool(tool);
         }
         let Some(Value::String(cursor)) = page.remove("nextCursor") else { return Ok(None) };
         if cursor.len() > MAX_CURSOR || !self.cursors.insert(cursor.clone()) {
-            self.list.cut_short = Some("its pages repeat themselves".to_owned());
+            self.list.cut_short = Some("the server repeats pages of the list".to_owned());
             return Ok(None);
         }
         if self.cursors.len() == self.limits.max_pages {
-            self.list.cut_short = Some(format!("it has more than {} pages", self.limits.max_pages));
+            self.list.cut_short = Some(format!("the list has more than {} pages", self.limits.max_pages));
             return Ok(None);
         }
         Ok(Some(cursor))
@@ -139,7 +139,7 @@ impl<'a> Collector<'a> {
             return Err(format!("its name does not have 1 to {MAX_NAME} bytes"));
         }
         if name.chars().any(|character| is_hidden(character) || matches!(character, '\n' | '\t')) {
-            return Err("its name contains characters without a visible form".to_owned());
+            return Err("its name contains invisible characters".to_owned());
         }
         if self.names.contains(&name) {
             return Err("another tool has the same name".to_owned());
@@ -251,7 +251,7 @@ mod tests {
         let many = json!({ "tools": (0..20).map(|n| tool(&n.to_string())).collect::<Vec<_>>(), "nextCursor": "a" });
         let (list, taken) = collect(&[many.clone(), many], &limits);
         assert_eq!((list.tools.len(), taken), (7, 1));
-        assert_eq!(list.cut_short.as_deref(), Some("at least 13 more: at most 7 tools of a server are kept"));
+        assert_eq!(list.cut_short.as_deref(), Some("at least 13 more tools; the limit is 7 tools per server"));
     }
 
     #[test]

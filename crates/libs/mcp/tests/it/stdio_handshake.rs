@@ -134,7 +134,7 @@ async fn first_refusal_is_reported_if_both_handshakes_fail() {
         server.refuse(&request, -32_601, "Method not found").await;
     })
     .await;
-    assert_eq!(error.to_string(), "the tool server refused the handshake: the licence has expired");
+    assert_eq!(error.to_string(), "the tool server rejected the handshake: the licence has expired");
     assert_eq!(error.code(), "tool_server_refused_handshake");
 }
 

@@ -67,10 +67,18 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes { free, kept } => {
-                write!(f, "{} of the disk are left, and the last {} are kept for the daemon", size(*free), size(*kept))
+                write!(
+                    f,
+                    "too little disk space: {} are free, {} are reserved for the daemon",
+                    size(*free),
+                    size(*kept)
+                )
             }
             Self::Files { free, kept } => {
-                write!(f, "the disk takes {free} more files, and the last {kept} are kept for the daemon")
+                write!(
+                    f,
+                    "too few files can be created on the disk: {free} are free, {kept} are reserved for the daemon"
+                )
             }
         }
     }
@@ -108,10 +116,10 @@ mod tests {
     #[test]
     fn shortage_message_contains_the_sizes() {
         let said = Shortage::Bytes { free: 150 << 20, kept: 200 << 20 }.to_string();
-        assert_eq!(said, "150 MB of the disk are left, and the last 200 MB are kept for the daemon");
+        assert_eq!(said, "too little disk space: 150 MB are free, 200 MB are reserved for the daemon");
         let said = Shortage::Bytes { free: 9_000, kept: 20 << 10 }.to_string();
-        assert_eq!(said, "8 kB of the disk are left, and the last 20 kB are kept for the daemon");
+        assert_eq!(said, "too little disk space: 8 kB are free, 20 kB are reserved for the daemon");
         let said = Shortage::Files { free: 7, kept: 2_000 }.to_string();
-        assert_eq!(said, "the disk takes 7 more files, and the last 2000 are kept for the daemon");
+        assert_eq!(said, "too few files can be created on the disk: 7 are free, 2000 are reserved for the daemon");
     }
 }

@@ -41,7 +41,7 @@ impl std::fmt::Display for CanaryFailure {
                 Ok(())
             }
             Self::Failed(how) => f.write_str(how),
-            Self::Open(what) => write!(f, "it let through: {}", what.join(", ")),
+            Self::Open(what) => write!(f, "escape attempts succeeded: {}", what.join(", ")),
         }
     }
 }
@@ -112,5 +112,5 @@ pub(crate) async fn prove(host: &Host, entry: &Entry) -> Result<(), CanaryFailur
         return Ok(());
     }
     let output = format!("{}{}", text, stderr.to_text());
-    Err(CanaryFailure::Failed(format!("a trial run {ended}; it said: {}", output.trim().replace('\n', "; "))))
+    Err(CanaryFailure::Failed(format!("a test run {ended}; its output: {}", output.trim().replace('\n', "; "))))
 }

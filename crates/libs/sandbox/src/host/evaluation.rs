@@ -17,7 +17,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 /// CAP_SETUID of linux/capability.h.
 const CAP_SETUID: u32 = 7;
 const NO_MOUNTS: &str =
-    "the daemon is root, but may not mount, so it cannot run a program as an ordinary user and lend it files";
+    "the daemon runs as root without the permission to mount, so it cannot run programs as an unprivileged user";
 
 /// Result of evaluating one tier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -91,7 +91,7 @@ pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) 
     let tiers: &[Tier] = match backend {
         Backend::None => {
             let entry = Entry { tier: Tier::None, identity: Identity::Daemon, etc: None, groups: groups.clone().ok() };
-            let reason = "it was chosen by hand: code runs without a sandbox".to_owned();
+            let reason = "configured by the owner: code runs without a sandbox".to_owned();
             let control_groups = groups.into();
             let status =
                 Status { backend, tier: Some(Tier::None), reason, remedy: None, attempts: Vec::new(), control_groups };
@@ -108,7 +108,7 @@ pub(crate) async fn evaluate(host: &Host, users: &Arc<Users>, backend: Backend) 
         if entry.is_some() {
             let reason = match attempts.as_slice() {
                 [only] => only.detail.clone(),
-                [.., last] => format!("{}; before it: {}", last.detail, attempts[0].detail),
+                [.., last] => format!("{}; tested first: {}", last.detail, attempts[0].detail),
                 [] => String::new(),
             };
             let remedy = attempts.iter().find_map(|attempt| attempt.remedy.clone());
@@ -144,7 +144,7 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier, groups: &mut Found
     let etc = match tier {
         Tier::Bubblewrap => match etc::create(&host.state_directory) {
             Ok(etc) => Some(Arc::new(etc)),
-            Err(error) => return unavailable(format!("its /etc could not be made: {error}"), None),
+            Err(error) => return unavailable(format!("failed to create its /etc: {error}"), None),
         },
         Tier::Landlock | Tier::None => None,
     };
@@ -154,10 +154,10 @@ async fn attempt(host: &Host, users: &Arc<Users>, tier: Tier, groups: &mut Found
         match prove(host, &mut entry, groups).await {
             Ok(()) => {
                 let user = match entry.identity {
-                    Identity::Own(_) => "each run as a user of its own",
-                    Identity::Daemon => "as the daemon's user",
+                    Identity::Own(_) => "each run has its own user",
+                    Identity::Daemon => "runs use the daemon's user",
                 };
-                let mut detail = format!("a trial run could not get out; {user}");
+                let mut detail = format!("a test run could not escape; {user}");
                 if tier == Tier::Landlock && landlock < 6 {
                     detail.push_str("; programs cannot send signals, because the kernel is older than 6.12");
                 }
@@ -229,13 +229,13 @@ fn namespace_remedy() -> String {
             .to_owned();
     }
     if is_container() {
-        return "let the container make namespaces and mount (docker run --cap-add SYS_ADMIN --security-opt \
+        return "permit the container to create namespaces and to mount (docker run --cap-add SYS_ADMIN --security-opt \
                 seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined), or run the \
-                daemon in it as an ordinary user (docker run --user 1000), where Landlock serves"
+                daemon in it as an unprivileged user (docker run --user 1000) with Landlock"
             .to_owned();
     }
-    "run the daemon as an ordinary user, or keep its data on a file system that can be id-mapped (ext4, xfs, btrfs; \
-     Linux 5.12 or newer)"
+    "run the daemon as an unprivileged user, or store its data on a file system that supports id-mapped mounts \
+     (ext4, xfs, btrfs; Linux 5.12 or newer)"
         .to_owned()
 }
 

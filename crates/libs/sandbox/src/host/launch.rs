@@ -128,7 +128,7 @@ impl Host {
         // Two further mounts are the sandbox's own `/etc` and a socket.
         if exposures.len() > MAX_EXPOSURES - 2 {
             let path = exposures.swap_remove(0).path;
-            return Err(SandboxError::PathRefused { path, reason: "a run can see 254 paths at most" });
+            return Err(SandboxError::PathRefused { path, reason: "a run can have at most 254 paths" });
         }
         let bounds = bounds(policy, request);
         if let Some(groups) = entry.groups.clone() {

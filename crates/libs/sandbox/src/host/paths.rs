@@ -99,16 +99,16 @@ pub(crate) fn resolve(
         let path = wish.canonicalize().map_err(fault)?;
         let is_directory = path.metadata().map_err(fault)?.is_dir();
         if writable && !is_directory {
-            return Err(refused("only directories can be opened for writing"));
+            return Err(refused("only directories can be writable"));
         }
         if FORBIDDEN.iter().any(|never| Path::new(never).starts_with(&path)) || is_kernel_or_secret(&path) {
             return Err(refused("it belongs to the system"));
         }
         if writable && SYSTEM.iter().any(|system| path.starts_with(system) || Path::new(system).starts_with(&path)) {
-            return Err(refused("the system's programs cannot be opened for writing"));
+            return Err(refused("system directories cannot be writable"));
         }
         if guarded.iter().any(|guarded| guarded.starts_with(&path)) {
-            return Err(refused("the daemon's own data lies in it"));
+            return Err(refused("it contains the daemon's own data"));
         }
         match exposures.iter_mut().find(|known| known.path == path) {
             Some(known) => known.writable |= writable,
@@ -120,7 +120,7 @@ pub(crate) fn resolve(
 }
 
 /// Whether a path is one of the daemon's own directories, or contains or is inside one. The daemon itself opens parts
-/// of them; no other user can.
+/// of them; no other caller can.
 pub(crate) fn is_own(path: &Path, guarded: &[PathBuf]) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     guarded.iter().any(|guarded| guarded.starts_with(&path) || path.starts_with(guarded))
@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn system_paths_are_refused() {
         for path in ["/", "/proc", "/proc/self", "/sys", "/dev", "/etc", "/etc/ssl", "/run", "/usr/../", "/var/run"] {
-            assert!(refusal(&[path], &[], &[]).contains("cannot be opened"), "{path}");
+            assert!(refusal(&[path], &[], &[]).contains("cannot be shared"), "{path}");
         }
         for path in ["/usr", "/usr/lib", "/bin"] {
-            assert!(refusal(&[], &[path], &[]).contains("cannot be opened"), "{path}");
+            assert!(refusal(&[], &[path], &[]).contains("cannot be shared"), "{path}");
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn missing_relative_and_writable_file_paths_are_rejected() {
         assert!(refusal(&["relative"], &[], &[]).contains("not absolute"));
-        assert!(refusal(&["/nonexistent/path"], &[], &[]).contains("cannot be opened"));
+        assert!(refusal(&["/nonexistent/path"], &[], &[]).contains("cannot be shared"));
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(refusal(&[], &[file.path().to_str().unwrap()], &[]).contains("only directories"));
     }

@@ -124,7 +124,7 @@ impl Kernel {
                     || self.is_shared_memory_growth_caused_by_run(now, processes, in_files))
     }
 
-    /// Creating that number of objects takes kernel time. ZFS keeps its cache in such objects, for which the run is not
+    /// Creating so many objects takes kernel time. ZFS keeps its cache in such objects, for which the run is not
     /// responsible.
     fn is_small_object_growth_caused_by_run(&self, now: Machine, processes: &[Stat]) -> bool {
         let lost = now.in_small_objects.saturating_sub(self.before.in_small_objects);
@@ -142,8 +142,8 @@ impl Kernel {
         self.tier == Tier::Bubblewrap && lost > self.bound && connections().saturating_mul(TCP_CONNECTION_BYTES) > lost
     }
 
-    /// A shared memory object keeps pages that are no longer mapped, so mappings may understate it; but the
-    /// process that filled it had a fault for every page.
+    /// A shared memory object keeps pages that are no longer mapped, so mappings may understate it. The process that
+    /// filled it had a fault for every page.
     fn is_shared_memory_growth_caused_by_run(&self, now: Machine, processes: &[Stat], in_files: u64) -> bool {
         let lost = now.in_shared_memory.saturating_sub(self.before.in_shared_memory + in_files);
         if lost <= self.bound || self.shared.is_empty() && !processes.iter().any(|process| has_shared(process.thread)) {

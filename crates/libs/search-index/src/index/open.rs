@@ -159,7 +159,7 @@ fn load_text(folder: &Path, entry: &TextEntry, state: &mut State) -> Result<(), 
             dead.next();
             state.documents.append_dead(*record);
         } else if state.documents.slot_of(record.row).is_some() {
-            return Err(IndexError::damaged(format!("row {} is there twice", record.row)));
+            return Err(IndexError::damaged(format!("row {} occurs twice", record.row)));
         } else {
             state.documents.append(*record);
         }
@@ -180,7 +180,7 @@ fn load_vectors(folder: &Path, entry: &VectorEntry, dimensions: usize, state: &m
             slots.push(NONE);
             continue;
         }
-        let lost = || IndexError::damaged(format!("a vector belongs to row {row}, which is not there"));
+        let lost = || IndexError::damaged(format!("a vector belongs to row {row}, which does not exist"));
         let slot = state.documents.slot_of(*row).ok_or_else(lost)?;
         let before = state.documents.vectors(slot);
         let start = index as u32;
@@ -189,7 +189,7 @@ fn load_vectors(folder: &Path, entry: &VectorEntry, dimensions: usize, state: &m
         } else if before.part == entry.number && before.start + before.count == start {
             state.documents.move_vectors(slot, VectorPlace { count: before.count + 1, ..before });
         } else {
-            return Err(IndexError::damaged(format!("the vectors of row {row} are in two places")));
+            return Err(IndexError::damaged(format!("the vectors of row {row} are not contiguous")));
         }
         slots.push(slot);
         live += 1;

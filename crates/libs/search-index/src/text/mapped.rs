@@ -54,7 +54,7 @@ impl MappedText {
     /// Maps the part and reads the records of its documents. The head is verified here, the rest by `check`.
     pub(crate) fn open(folder: &Path, number: u32, sums: TextPartSums) -> Result<(Self, Vec<Record>), IndexError> {
         let file = MappedFile::open(&path(folder, number), sums.head.length.saturating_add(sums.rest.length))?;
-        let damaged = || IndexError::damaged(format!("{} is not what was written", file.name()));
+        let damaged = || IndexError::damaged(format!("{} is malformed", file.name()));
         let head_bytes = usize::try_from(sums.head.length).map_err(|_| damaged())?;
         let head = file.bytes().get(..head_bytes).filter(|head| sums.head.matches(head)).ok_or_else(damaged)?;
         let (documents, terms, term_byte_count) = read_header(head).ok_or_else(damaged)?;
@@ -120,7 +120,7 @@ impl MappedText {
     }
 
     fn inconsistent(&self) -> IndexError {
-        IndexError::damaged(format!("the tables of {} do not fit together", self.file.name()))
+        IndexError::damaged(format!("the tables of {} are inconsistent", self.file.name()))
     }
 
     pub(crate) fn collect(&self, term: &str, base: u32, into: &mut Vec<Posting>) -> Result<(), IndexError> {

@@ -163,7 +163,7 @@ impl VectorPart {
         let coarse =
             MappedFile::open(&coarse_path(folder, number), sums.head.length.saturating_add(sums.codes.length))?;
         let fine = ReadFile::open(&fine_path(folder, number), sums.fine)?;
-        let damaged = || IndexError::damaged(format!("{} is not what was written", coarse.name()));
+        let damaged = || IndexError::damaged(format!("{} is malformed", coarse.name()));
         let codes_at = usize::try_from(sums.head.length).map_err(|_| damaged())?;
         let head = coarse.bytes().get(..codes_at).filter(|head| sums.head.matches(head)).ok_or_else(damaged)?;
         let mut reader = Reader::new(head);

@@ -105,7 +105,7 @@ fn short_page_contains_the_best_of_many() {
     }
     compare();
     index.flush(b"all").unwrap();
-    assert!(index.maintain().unwrap(), "so much is dead that it is written anew");
+    assert!(index.maintain().unwrap(), "the share of deleted rows triggers a rewrite");
     while index.maintain().unwrap() {}
     compare();
 }

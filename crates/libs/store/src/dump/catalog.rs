@@ -98,7 +98,7 @@ fn kind(type_name: &str, table: &str, column: &str) -> Result<Kind, StoreError> 
         "text" => Kind::Text,
         "blob" | "bytea" => Kind::Blob,
         other => {
-            return Err(StoreError::dump(format!("column {table}.{column} has type `{other}`, which cannot travel")));
+            return Err(StoreError::dump(format!("column {table}.{column} has the unsupported type `{other}`")));
         }
     })
 }

@@ -43,11 +43,11 @@ where
     let version = check_header(&mut lines, known).await?;
     if version < known {
         return Err(StoreError::dump(format!(
-            "it was made by an older program (schema {version}, this one has {known}) and has to be upgraded first"
+            "it has the older schema version {version} (current: {known}) and must be upgraded first"
         )));
     }
     let finish = async move |tx: &mut Tx| {
-        reset_instance_state(tx).await.map_err(|error| into_dump_error(error, "what it holds"))?;
+        reset_instance_state(tx).await.map_err(|error| into_dump_error(error, "its content"))?;
         validate(tx).await
     };
     load_rows(db, lines, finish).await
@@ -70,7 +70,7 @@ where
         let taken = rows.lock().take();
         let Some(mut rows) = taken else { return Err(StoreError::Contended) };
         tx.lift_time_limit().await?;
-        insert(tx, &inserted_tables, &mut rows).await.map_err(|error| into_dump_error(error, "what it holds"))?;
+        insert(tx, &inserted_tables, &mut rows).await.map_err(|error| into_dump_error(error, "its content"))?;
         finish(tx).await
     });
     let feeding = async {
@@ -108,7 +108,7 @@ impl<R: AsyncRead + Unpin + Send> Lines<R> {
             return Ok(None);
         }
         if self.line.pop() != Some(b'\n') {
-            return Err(self.wrong("is cut off"));
+            return Err(self.wrong("is truncated"));
         }
         Ok(Some(&self.line))
     }
@@ -123,7 +123,7 @@ pub(super) async fn check_header<R: AsyncRead + Unpin + Send>(
     lines: &mut Lines<R>,
     known: u32,
 ) -> Result<u32, StoreError> {
-    let not_a_dump = || StoreError::dump("it does not begin like a dump");
+    let not_a_dump = || StoreError::dump("it does not start with the header of a dump");
     let line = lines.next().await?.ok_or_else(not_a_dump)?;
     let header: Header = serde_json::from_slice(line).map_err(|_| not_a_dump())?;
     let version = header.schema_version;
@@ -131,11 +131,11 @@ pub(super) async fn check_header<R: AsyncRead + Unpin + Send>(
         return Err(not_a_dump());
     }
     if header.format_version > FORMAT_VERSION {
-        return Err(StoreError::dump("it was made by a newer program; use that one or a newer one"));
+        return Err(StoreError::dump("it was created by a newer version of agentd; use that version or a newer one"));
     }
     if version > known {
         return Err(StoreError::dump(format!(
-            "it was made by a newer program (schema {version}, this one has {known}); use a newer program"
+            "it has schema version {version}, but this version of agentd supports up to {known}; use a newer version"
         )));
     }
     Ok(version)
@@ -155,7 +155,7 @@ async fn parse<R: AsyncRead + Unpin + Send>(
     let mut first_line = 0;
     loop {
         let length = lines.next().await?.map(<[u8]>::len);
-        let Some(length) = length else { return Err(StoreError::dump("it is cut off: its last line is missing")) };
+        let Some(length) = length else { return Err(StoreError::dump("it is truncated: its last line is missing")) };
         let is_row = lines.line.first() == Some(&b'[');
         if let Some(table) = current
             && (!is_row
@@ -167,7 +167,7 @@ async fn parse<R: AsyncRead + Unpin + Send>(
             bytes = 0;
         }
         if is_row {
-            let table = current.ok_or_else(|| lines.wrong("is a row before any table"))?;
+            let table = current.ok_or_else(|| lines.wrong("is a row before the first table"))?;
             if values.is_empty() {
                 first_line = lines.number;
             }
@@ -197,7 +197,7 @@ async fn parse<R: AsyncRead + Unpin + Send>(
                 return Ok(summary);
             }
             Mark::End { rows } => {
-                return Err(lines.wrong(format!("promises {rows} rows, but there were {}", summary.rows)));
+                return Err(lines.wrong(format!("states {rows} rows, but the dump contains {}", summary.rows)));
             }
         }
     }
@@ -242,7 +242,7 @@ async fn insert(tx: &mut Tx, tables: &[Table], rows: &mut mpsc::Receiver<Feed>) 
         match rows.recv().await {
             Some(Feed::Rows { table, line, values }) => insert_batch(tx, &tables[table], line, values).await?,
             Some(Feed::End) => break,
-            None => return Err(StoreError::dump("it was not read to its end")),
+            None => return Err(StoreError::dump("it was not read completely")),
         }
     }
     Ok(())
@@ -293,9 +293,9 @@ fn into_dump_error(error: StoreError, what: &str) -> StoreError {
         StoreError::Unique { .. }
         | StoreError::ForeignKey { .. }
         | StoreError::Constraint { .. }
-        | StoreError::Argument { .. } => StoreError::dump(format!("{what} cannot be taken: {error}")),
+        | StoreError::Argument { .. } => StoreError::dump(format!("{what} cannot be stored: {error}")),
         // The message of the driver may name a problem without a constraint, such as a number out of range.
-        StoreError::Database { source } => StoreError::dump(format!("{what} cannot be taken: {source}")),
+        StoreError::Database { source } => StoreError::dump(format!("{what} cannot be stored: {source}")),
         other => other,
     }
 }

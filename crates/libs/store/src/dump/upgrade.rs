@@ -41,7 +41,7 @@ fn into_dump_error(error: StoreError) -> StoreError {
     };
     match cause {
         Some(cause) if cause.is_unavailable() => cause.clone(),
-        Some(cause) => StoreError::dump(format!("its rows do not fit the newer schema: {error}: {cause}")),
-        None => StoreError::dump(format!("its rows do not fit the newer schema: {error}")),
+        Some(cause) => StoreError::dump(format!("its rows do not match the current schema: {error}: {cause}")),
+        None => StoreError::dump(format!("its rows do not match the current schema: {error}")),
     }
 }

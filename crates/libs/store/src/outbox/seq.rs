@@ -30,7 +30,7 @@ impl std::str::FromStr for Seq {
         let parsed = text.split_once('-').and_then(|(transaction, number)| {
             Some(Self { transaction: transaction.parse().ok()?, number: number.parse().ok()? })
         });
-        parsed.ok_or_else(|| "not the place of an event".to_owned())
+        parsed.ok_or_else(|| "not a position in the event log".to_owned())
     }
 }
 

@@ -61,7 +61,7 @@ impl Limits {
     fn from_url_options(options: &PgConnectOptions) -> Result<Option<Self>, StoreError> {
         let Some(value) = option(options, STATEMENT_TIMEOUT) else { return Ok(None) };
         let statement = duration(value).filter(|limit| !limit.is_zero()).ok_or_else(|| StoreError::InvalidUrl {
-            reason: format!("`{STATEMENT_TIMEOUT}` must be a time of more than 0, such as 30s or 2min"),
+            reason: format!("`{STATEMENT_TIMEOUT}` must be a duration greater than 0, such as 30s or 2min"),
         })?;
         Ok(Some(Self::from_statement_limit(statement)))
     }
@@ -106,7 +106,7 @@ impl std::fmt::Debug for Server {
 impl Server {
     pub(crate) fn at(url: &Secret) -> Result<Self, StoreError> {
         let options = PgConnectOptions::from_str(url.expose()).map_err(|_| StoreError::InvalidUrl {
-            reason: "it must look like postgres://user:password@host:5432/database".to_owned(),
+            reason: "it must have the form postgres://user:password@host:5432/database".to_owned(),
         })?;
         let name = options.get_application_name().unwrap_or("agentd").to_owned();
         let limits = Limits::from_url_options(&options)?.unwrap_or_default();
@@ -156,13 +156,13 @@ pub(crate) async fn connect(options: &PgConnectOptions, limits: Limits) -> Resul
         Ok(Err(error)) => error,
         Err(_) => {
             let seconds = limits.quick.as_secs_f64();
-            let reason = format!("PostgreSQL at {} did not answer within {seconds} seconds", address_of(options));
+            let reason = format!("PostgreSQL at {} did not respond within {seconds} seconds", address_of(options));
             return Err(StoreError::Unavailable { reason, source: None });
         }
     };
     let reason = match &error {
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) => "cannot be reached",
-        _ => "refuses the connection",
+        _ => "rejected the connection",
     };
     let reason = format!("PostgreSQL at {} {reason}", address_of(options));
     Err(StoreError::Unavailable { reason, source: Some(Arc::new(error)) })

@@ -31,7 +31,7 @@ pub(super) fn rewrite(database: &Path) -> Result<(), StoreError> {
         Err(error) => Err(error),
     };
     written.map_err(|error| StoreError::Unavailable {
-        reason: "writing its log again failed".to_owned(),
+        reason: "rewriting the write-ahead log failed".to_owned(),
         source: Some(Arc::new(error)),
     })
 }

@@ -184,7 +184,7 @@ fn violation_text(dump: &str, row: &str) -> String {
     let place = lines.iter().position(|line| line.starts_with('[') && line.contains(row)).expect("the row is there");
     let table = lines[..place].iter().rev().find_map(|line| line.split("\"name\":\"").nth(1)).expect("its table");
     let table = table.split('"').next().expect("its name");
-    format!("line {}, a row of the table `{table}`, cannot be taken: a row", place + 1)
+    format!("line {}, a row of the table `{table}`, cannot be stored: a row", place + 1)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,21 +197,21 @@ async fn invalid_dump_changes_nothing() {
         let schema = format!("\"schema_version\":{}", migrations().len());
         let last_line = text.trim_end().rfind('\n').unwrap();
         let bad: Vec<(&str, String)> = vec![
-            ("begin like a dump", String::new()),
-            ("begin like a dump", "{\"hello\":1}\n".to_owned()),
-            ("newer program", text.replacen("\"format_version\":1", "\"format_version\":2", 1)),
-            ("newer program", text.replacen(&schema, "\"schema_version\":99", 1)),
-            ("older program", text.replacen(&schema, "\"schema_version\":1", 1)),
-            ("begin like a dump", text.replacen(&schema, "\"schema_version\":0", 1)),
-            ("cut off", text[..text.len() / 2].to_owned()),
-            ("cut off", text[..=last_line].to_owned()),
+            ("header of a dump", String::new()),
+            ("header of a dump", "{\"hello\":1}\n".to_owned()),
+            ("newer version", text.replacen("\"format_version\":1", "\"format_version\":2", 1)),
+            ("newer version", text.replacen(&schema, "\"schema_version\":99", 1)),
+            ("older schema", text.replacen(&schema, "\"schema_version\":1", 1)),
+            ("header of a dump", text.replacen(&schema, "\"schema_version\":0", 1)),
+            ("truncated", text[..text.len() / 2].to_owned()),
+            ("truncated", text[..=last_line].to_owned()),
             ("rows", text.replacen("[\"child\"", "[\"child 1\",\"parent 7\"]\n[\"child 2\"", 1)),
             ("unknown table", text.replacen("\"name\":\"children\"", "\"name\":\"strangers\"", 1)),
             ("columns", text.replacen("\"columns\":[\"id\",\"parent\"]", "\"columns\":[\"parent\",\"id\"]", 1)),
             ("valid value", text.replacen("[\"child\"", "[17", 1)),
             ("not a line", text.replacen("[\"child\"", "\u{0}[\"child\"", 1)),
             ("comes after", format!("{text}[]\n")),
-            ("refers to another", text.replacen("\"parent 7\"]", "\"nobody\"]", 1)),
+            ("references a missing", text.replacen("\"parent 7\"]", "\"nobody\"]", 1)),
         ];
         // A constraint violation names the line, the table and the constraint.
         let breaking = [

@@ -227,7 +227,7 @@ async fn full_disk_is_reported_as_unavailable_and_recovers() {
     bound.unwrap();
     let big = async |tx: &mut Tx| put(tx, &"x".repeat(1_000_000), 1).await;
     let full = db.write(big).await.unwrap_err();
-    assert!(full.is_unavailable() && full.to_string().contains("disk is full"), "{full}");
+    assert!(full.is_unavailable() && full.to_string().contains("is full"), "{full}");
     assert_eq!(count(db).await, 0);
     let freed: Result<(), StoreError> = db
         .write(async |tx: &mut Tx| {

@@ -106,7 +106,7 @@ async fn older_database_is_backed_up_and_migrated() {
         options.migrations = ONE;
         let refused = Db::open(options).await.unwrap_err();
         assert!(matches!(refused, StoreError::NewerSchema { found: 2, known: 1 }), "{refused}");
-        assert!(refused.to_string().contains("newer program"), "{refused}");
+        assert!(refused.to_string().contains("newer version"), "{refused}");
         test_db.end().await.unwrap();
     }
 }

@@ -183,7 +183,7 @@ impl CompiledSchema {
             } else if additional == Some(&Value::Bool(false)) {
                 let known = properties.map(|known| known.keys().cloned().collect::<Vec<_>>().join(", "));
                 let known = known.unwrap_or_default();
-                found.push((join(path, name), format!("is not known here; known are: {known}")));
+                found.push((join(path, name), format!("is unknown; known fields: {known}")));
             } else if let Some(other) = additional.filter(|other| other.is_object()) {
                 self.walk(other, member, &join(path, name), found);
             }

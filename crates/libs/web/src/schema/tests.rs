@@ -37,7 +37,7 @@ fn check_reports_every_invalid_field() {
         [
             "inner.level: must be between 1 and 5",
             "name: must have at least 3 characters",
-            "nmae: is not known here; known are: inner, name, tags",
+            "nmae: is unknown; known fields: inner, name, tags",
             "tags: must have at most 2 entries",
             "tags[1]: must be a string, not a number",
         ]

@@ -50,7 +50,7 @@ async fn check_one(client: &LocalClient, channel: &Channel, report: &mut Report)
     let checked = match client.json::<Checked>(Method::POST, &path, None).await {
         Ok(checked) => checked,
         Err(CliError::Refused { message, .. }) => {
-            let remedy = "correct its credentials with PUT /api/channels/settings; see docs/guide/channels.md for where to find them";
+            let remedy = "correct its credentials with PUT /api/channels/settings; see docs/guides/channels.md for where to find them";
             return report.broken(CHECK, format!("{platform}: {message}"), remedy);
         }
         Err(error) => return report.broken(CHECK, format!("{platform}: {error}"), "check the daemon's log"),
@@ -85,7 +85,7 @@ fn report_connection(channel: &Channel, name: &str, report: &mut Report) {
             report.good(CHECK, format!("{platform} is connected as `{name}`; last message: {last}"));
         }
         (_, Some(error)) => {
-            let remedy = "see docs/guide/channels.md for the settings and tokens that a connection needs";
+            let remedy = "see docs/guides/channels.md for the settings and tokens that a connection needs";
             report.warning(CHECK, format!("{platform} works as `{name}`, but: {error}"), remedy);
         }
         (_, None) => {

@@ -45,9 +45,9 @@ fn report_on(config: &Config, found: &MemoryCheck, report: &mut Report) {
     let index = config.data_dir.join("index");
     let remedies = [
         format!("stop the daemon, remove {} and start it: the index is rebuilt from the episodes", index.display()),
-        "restore a backup from before with `agentd restore FILE`, and report this: it must not happen".to_owned(),
-        "restore a backup from before with `agentd restore FILE`, and report this: it must not happen".to_owned(),
-        "restore a backup from before with `agentd restore FILE`, and report this: it must not happen".to_owned(),
+        "restore an earlier backup with `agentd restore FILE`, and report this as a bug".to_owned(),
+        "restore an earlier backup with `agentd restore FILE`, and report this as a bug".to_owned(),
+        "restore an earlier backup with `agentd restore FILE`, and report this as a bug".to_owned(),
     ];
     let agreements = [
         format!("contains exactly the {} episodes and {} vectors", found.episodes, found.vectors),

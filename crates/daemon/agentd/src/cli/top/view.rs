@@ -68,7 +68,7 @@ impl View {
         let at = sample.at.to_string();
         let uptime = number(health, "uptime").map_or_else(|| UNKNOWN.to_owned(), duration);
         let version = text(health, "version");
-        self.line(tone, format!("agentd {version}  {overall}  up {uptime}  {at}  (q ends)"));
+        self.line(tone, format!("agentd {version}  {overall}  up {uptime}  {at}  (q quits)"));
         if let Some(error) = &sample.error {
             self.line(Tone::Bad, sanitize(error));
         }
@@ -111,7 +111,7 @@ impl View {
         self.line(
             Tone::Plain,
             format!(
-                "turns    {running} running  {} in {}  errors {}  first token p95 {}  whole p95 {}",
+                "turns    {running} running  {} in {}  errors {}  first token p95 {}  total p95 {}",
                 format_number(number(turns, "count"), 0),
                 number(performance, "window_seconds").map_or_else(|| UNKNOWN.to_owned(), duration),
                 share(number(turns, "error_rate")),
@@ -123,7 +123,7 @@ impl View {
         self.line(
             Tone::Plain,
             format!(
-                "tokens   {}/s  today {}{}  in all {}{}",
+                "tokens   {}/s  today {}{}  total {}{}",
                 format_number(sample.tokens_per_second, 1),
                 format_number(number(tokens, "used_today"), 0),
                 of_limit(number(tokens, "limit_today")),
@@ -325,7 +325,7 @@ mod tests {
             "alert Disk: firing, 91.50, since –",
             "requests 12.3/s  errors 2.5%  p50 1.2ms  p95 48ms  p99 12.5s",
             "turns    3 running  7 in 5m  errors –",
-            "tokens   123.5/s  today 1.2M of 2.0M  in all 3\n",
+            "tokens   123.5/s  today 1.2M of 2.0M  total 3\n",
             "memory 61.2%",
             "memory 10.2 MB + children –",
             "        5     2.5%     1.2ms      48ms  GET /api/agents\n",

@@ -169,7 +169,7 @@ async fn too_deep_path_is_reported() {
     old.write(&format!("{deepest}/d/file"), b"x");
     let refused = old.backup.create(None, Unreadable::Refuse).await.map(|_| ()).unwrap_err();
     assert_eq!(agentd_base::DomainError::code(&refused), "incomplete");
-    assert!(refused.to_string().contains("/d/d/file` (lies deeper than 100 folders)"), "{refused}");
+    assert!(refused.to_string().contains("/d/d/file` (is nested deeper than 100 folders)"), "{refused}");
     let left = old.backup.create(None, Unreadable::LeaveOut).await.unwrap();
     assert_eq!(left.left_out.unreadable.total, 1);
     let stream: Vec<_> = left.stream.map(Result::unwrap).collect().await;

@@ -154,12 +154,12 @@ async fn invalid_channel_rows_are_rejected_and_connections_are_not_restored() {
     new.set_mark("stays").await;
     let before = new.state().await;
     for (from, to, expected) in [
-        ("\"telegram\"", "\"telegraph\"", "the platform of a row about chat platforms cannot be read: `telegraph`"),
-        ("\"slack\"", "\"slick\"", "the platform of a row about chat platforms cannot be read: `slick`"),
-        ("\"discord\"", "\"\"", "the platform of a row about chat platforms cannot be read: ``"),
-        (r#"\"channel\":\"7\""#, r#"\"channel\":7"#, "the reply_to of a row about chat platforms cannot be read"),
-        (r#"{\"channel\":\"C1\"}"#, "nowhere", "the reply_to of a row about chat platforms cannot be read"),
-        ("null,\"[]\",\"7\"", "null,\"[7]\",\"7\"", "the attachments of a row about chat platforms cannot be read"),
+        ("\"telegram\"", "\"telegraph\"", "failed to read platform of a chat platform row: `telegraph`"),
+        ("\"slack\"", "\"slick\"", "failed to read platform of a chat platform row: `slick`"),
+        ("\"discord\"", "\"\"", "failed to read platform of a chat platform row: ``"),
+        (r#"\"channel\":\"7\""#, r#"\"channel\":7"#, "failed to read reply_to of a chat platform row"),
+        (r#"{\"channel\":\"C1\"}"#, "nowhere", "failed to read reply_to of a chat platform row"),
+        ("null,\"[]\",\"7\"", "null,\"[7]\",\"7\"", "failed to read attachments of a chat platform row"),
     ] {
         let error = new.restore(&tamper(&archive, from, to), None).await.unwrap_err();
         let text = error.to_string();
@@ -190,10 +190,10 @@ async fn invalid_jobs_and_hooks_are_rejected() {
         (
             "https://receiver.example/x",
             "gopher://x",
-            "the hook `sink` is not valid: its config is not valid: config.url",
+            "the hook `sink` is not valid: the config is not valid: config.url",
         ),
         (r#"\"op\":\"eq\""#, r#"\"op\":\"like\""#, "the hook `sink` is not valid: its filter"),
-        ("\"task.failed\"", "\"task.lost\"", "the hook `sink` is not valid: event_type is no event type"),
+        ("\"task.failed\"", "\"task.lost\"", "the hook `sink` is not valid: event_type is not a known event type"),
         ("\"global\"", "\"agent:scout\"", "the hook `sink` is not valid: its scope"),
         (r#"[\"mine\"]"#, r#"[\"\"]"#, "the hook `sink` is not valid: tags must be"),
     ] {
@@ -215,11 +215,11 @@ async fn invalid_agents_and_settings_are_rejected() {
     new.write("agents/stays/file", b"stays");
     let before = new.state().await;
     for (from, to, expected) in [
-        ("\"scout\"", "\"../../evil\"", "`../../evil` is no name of an agent"),
-        ("\"scout\"", "\"/srv/evil\"", "`/srv/evil` is no name of an agent"),
-        ("\"agent_01arz3ndektsv4rrffq69g5fav\"", "\"../../../evil\"", "is no id of an agent"),
-        (r#"\"gone\""#, r#"\"../../evil\""#, "`../../evil` is no name of an agent"),
-        ("agent_01arz3ndektsv4rrffq69g5faz", "../../evil", "is no id of an agent"),
+        ("\"scout\"", "\"../../evil\"", "`../../evil` is not a valid agent name"),
+        ("\"scout\"", "\"/srv/evil\"", "`/srv/evil` is not a valid agent name"),
+        ("\"agent_01arz3ndektsv4rrffq69g5fav\"", "\"../../../evil\"", "is not a valid agent id"),
+        (r#"\"gone\""#, r#"\"../../evil\""#, "`../../evil` is not a valid agent name"),
+        ("agent_01arz3ndektsv4rrffq69g5faz", "../../evil", "is not a valid agent id"),
         (r#"[\"coach\"]"#, r"[]", "the agent `scout` is not valid: archetype must be"),
         (r#"[\"coach\"]"#, r"nonsense", "column `archetypes` cannot be read"),
         (r#"\"temperature\":0.5"#, r#"\"temperature\":99"#, "agent.temperature, which must be"),

@@ -79,7 +79,7 @@ async fn agent_opens_pages_acts_reads_takes_screenshots_and_downloads() {
     assert!(picture["width"].as_u64() > Some(300) && picture["height"].as_u64() > Some(300), "{picture}");
     assert!(text(7).contains("(the open page)") && text(7).contains("of the owner"), "{}", text(7));
     assert!(text(8).contains("10.0.0.1"), "{}", text(8));
-    assert!(text(10).contains("a point is for people"), "{}", text(10));
+    assert!(text(10).contains("must not be a point"), "{}", text(10));
     assert_eq!(get(&talk.app, "/api/browser/status").await["current_url"], own);
 
     let mut eventually = Eventually::new();

@@ -107,7 +107,7 @@ async fn unreadable_message_of_an_unknown_sender_is_answered_with_a_pairing_code
     let channel = Channel::closed(fine()).await;
     channel.say_with(1, &json!({"story": {"id": 1, "chat": {"id": 5, "type": "private"}}})).await;
     let sent = channel.sent();
-    assert!(sent.len() == 1 && sent[0].contains("Your code is"), "{sent:?}");
+    assert!(sent.len() == 1 && sent[0].contains("Your pairing code is"), "{sent:?}");
 }
 
 async fn with_platform(platform: Platform) -> (Talk, FakePlatform) {

@@ -1,4 +1,4 @@
-//! The steps of docs/guide/channels.md for every platform, from the settings to the first answer.
+//! The steps of docs/guides/channels.md for every platform, from the settings to the first answer.
 
 use agentd_chat_platforms::Platform;
 use agentd_testing_chat_platforms::{FakeMessage, FakePlatform};

@@ -82,7 +82,7 @@ async fn failed_whatsapp_delivery_becomes_a_dead_letter() {
         hook(app, "whatsapp", &status).send().await.expect_status(200);
     }
     let dead = read("/api/notifications?status=dead_letter").await;
-    let error = "the person wrote last more than 24 hours ago";
+    let error = "the 24-hour messaging window of WhatsApp is closed";
     assert!(dead["notifications"][0]["error"].as_str().unwrap().contains(error), "{dead}");
     let list = read("/api/channels").await;
     let state = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == "whatsapp").unwrap().clone();

@@ -67,7 +67,7 @@ async fn backup_of_a_busy_daemon_is_restored_elsewhere() {
     let cut = old.folder().join("cut.tar.gz");
     std::fs::write(&cut, &archive_bytes[..archive_bytes.len() / 2]).expect("written");
     let refused = agentd(&new, &["restore", "--yes", path(&cut)]).await.failure();
-    assert!(refused.stderr.contains("cut off"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("truncated"), "{}", refused.stderr);
     new.get("/api/agents/other").send().await.expect_status(200);
 
     let arguments = ["restore", "--yes", "--passphrase-file", path(&passphrase), path(&archive)];

@@ -137,7 +137,7 @@ async fn machine_joins_works_reconnects_and_is_removed() {
     );
     assert_eq!(token_text(&events), "Done.");
     assert!(output(folder).contains(r"→ shell: echo seen >> file\ncat file; exit 3"), "{}", output(folder));
-    assert!(output(folder).contains("ended with code 3"), "{}", output(folder));
+    assert!(output(folder).contains("exited with code 3"), "{}", output(folder));
     let token = {
         let state = std::fs::read_to_string(folder.join("state/device.json")).expect("the state");
         let state: Value = serde_json::from_str(&state).expect("JSON");
@@ -175,7 +175,7 @@ async fn wrong_code_and_wrong_address_are_reported() {
     let folder = folder.path();
     let url = format!("http://{}", process.address);
     assert_eq!(Machine::start(folder, &["join", &url, "000000"]).exit_code().await, Some(1));
-    assert!(output(folder).contains("The code is wrong"), "{}", output(folder));
+    assert!(output(folder).contains("the pairing code is wrong"), "{}", output(folder));
     assert_eq!(Machine::start(folder, &["join", "http://127.0.0.1:9", "000000"]).exit_code().await, Some(1));
     assert!(output(folder).contains("no daemon responds at"), "{}", output(folder));
     assert_eq!(Machine::start(folder, &["run"]).exit_code().await, Some(1));

@@ -131,7 +131,7 @@ async fn invalid_tools_are_rejected_as_a_whole() {
         |name: &str, schema: &serde_json::Value| json!({"name": name, "description": "", "input_schema": schema});
     let bad = [
         (vec![tool("a b", &schema)], "`a b`"),
-        (vec![tool(&"x".repeat(33), &schema)], "no name of a tool"),
+        (vec![tool(&"x".repeat(33), &schema)], "not a valid tool name"),
         (vec![tool("a", &schema), tool("a", &schema)], "twice"),
         (vec![tool("good", &schema), tool("bad", &json!({"type": "string"}))], "`bad`"),
     ];
@@ -190,7 +190,7 @@ async fn shutdown_is_announced_to_devices() {
     let device = pair(&app, "laptop").await;
     let mut socket = Socket::open(&app, &device).await;
     let (closed, ()) = tokio::join!(socket.close_frame(), app.stop());
-    assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Away, "the daemon is going down"));
+    assert_eq!((closed.code, closed.reason.as_str()), (CloseCode::Away, "the daemon is shutting down"));
     app.try_start().await.expect("the daemon restarts");
     assert_eq!(listed_device(&app, &device.id).await["connected"], false);
     Socket::open(&app, &device).await;

@@ -111,13 +111,13 @@ async fn last_disk_space_is_reserved_for_the_daemon() {
     // All but one percent.
     std::fs::write(workspace(&app).join("large"), vec![0; (10 << 20) - (100 << 10)]).unwrap();
     let refused = write(&app, "a", "x").send().await.expect_error(503, "disk_full").json();
-    assert!(refused["error"].as_str().unwrap().contains("kept for the daemon"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("reserved for the daemon"), "{refused}");
     app.put(&file_url("/directory", "d")).send().await.expect_error(503, "disk_full");
     let refused = call(&app, "write_file", json!({"path": "a", "content": "x"})).await.unwrap_err().to_string();
-    assert!(refused.contains("kept for the daemon"), "{refused}");
+    assert!(refused.contains("reserved for the daemon"), "{refused}");
     let status = health(&app).await;
     assert_eq!(status["status"], "degraded", "{status}");
-    assert!(status["message"].as_str().unwrap().contains(" kB of the disk are left"), "{status}");
+    assert!(status["message"].as_str().unwrap().contains(" kB are free"), "{status}");
     // Existing files can be read and removed.
     assert_eq!(read(&app, "large").send().await.expect_status(200).body.len(), (10 << 20) - (100 << 10));
     app.delete(&file_url("", "large")).send().await.expect_status(200);
@@ -154,7 +154,7 @@ async fn program_that_reaches_the_reserved_space_is_stopped() {
     }
     let command = "head -c 39800000 /dev/zero > a; head -c 39800000 /dev/zero > b; sleep 60";
     let done = call(&app, "shell", json!({"command": command})).await.unwrap();
-    assert!(done["ended"].as_str().unwrap().contains("the last of the disk"), "{done}");
+    assert!(done["ended"].as_str().unwrap().contains("reserved for the daemon"), "{done}");
     // A program that needs no disk space may run.
     let done = call(&app, "shell", json!({"command": "ls; sleep 1"})).await.unwrap();
     assert_eq!(done["exit_code"], 0, "{done}");

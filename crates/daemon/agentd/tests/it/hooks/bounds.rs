@@ -82,7 +82,7 @@ async fn dead_receiver_does_not_block_others() {
     assert!((20..=22).contains(&waiting), "{}", list["stats"]);
     assert_eq!(waiting + count_of("dead_letter"), 60);
     let reason = list["deliveries"][0]["error"].as_str().unwrap();
-    assert!(reason.contains("too much waits for this hook"), "{reason}");
+    assert!(reason.contains("the hook is stalled"), "{reason}");
     assert_eq!(metric(&app, "svc_hooks_behind").await, "1");
     assert_eq!(metric(&app, "svc_hook_reader_paused").await, "0");
     // When the receiver is back, every delivery can be retried.

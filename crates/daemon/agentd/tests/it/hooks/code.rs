@@ -71,10 +71,10 @@ async fn printed_output_is_stored_for_every_outcome() {
     let app = app_without_sandbox().await;
     let ends = [
         ("print('before', 'ü')\nraise ValueError('no')", "error", "ValueError: no"),
-        ("print('before ü')\nimport sys\nsys.exit(3)", "error", "the program ended with code 3"),
+        ("print('before ü')\nimport sys\nsys.exit(3)", "error", "the program exited with code 3"),
         ("print('before ü')\nresult = float('nan')", "error", "the result is not JSON"),
         ("print('before ü')\nresult = 'x' * 5_000_000", "error", "the result has more than"),
-        ("print('before ü')\nimport os\nos._exit(0)", "error", "ended before it left a result"),
+        ("print('before ü')\nimport os\nos._exit(0)", "error", "ended without a result"),
         ("print('before ü')\nimport time\ntime.sleep(60)", "timeout", "did not end within 5 seconds"),
         ("print('before ü')\nresult = 7\nimport sys\nsys.exit(0)", "success", ""),
     ];

@@ -93,7 +93,7 @@ async fn hook_cycle_is_limited_in_depth() {
     let statuses: Vec<&Value> = list["executions"].as_array().unwrap().iter().map(|done| &done["status"]).collect();
     let expected: Vec<Value> = std::iter::once("skipped").chain(["success"; 6]).map(Value::from).collect();
     assert_eq!(statuses, expected.iter().collect::<Vec<_>>(), "{list}");
-    assert!(list["executions"][0]["error"].as_str().unwrap().contains("end after 5"), "{list}");
+    assert!(list["executions"][0]["error"].as_str().unwrap().contains("chain limit reached (5)"), "{list}");
     let episodes = app.get("/api/memory/episodes").send().await.expect_status(200).json();
     assert_eq!((&episodes["total"], &episodes["episodes"][0]["source"]), (&json!(6), &json!("hook")));
     assert_eq!(episodes["episodes"][0]["topics"], json!(["loop"]));
@@ -387,7 +387,7 @@ async fn unreadable_config_fails_visibly() {
     emit(&app, "memory.stored", json!({})).await;
     settle(&app).await;
     let broken = only_execution(&app, &now).await;
-    assert!(broken["error"].as_str().unwrap().contains("its config is not valid"), "{broken}");
+    assert!(broken["error"].as_str().unwrap().contains("the config is not valid"), "{broken}");
     assert_eq!(deliveries(&app, &later).await["stats"]["dead_letter"], 1);
     assert_eq!(receiver.received().len(), 0);
     // The config can be corrected.

@@ -41,7 +41,7 @@ async fn unreadable_event_does_not_block_others() {
     settle(&app).await;
     let done = only_execution(&app, &id).await;
     assert_eq!(done["status"], "error", "{done}");
-    assert!(done["error"].as_str().unwrap().contains("the event cannot be read"), "{done}");
+    assert!(done["error"].as_str().unwrap().contains("the event could not be parsed"), "{done}");
 }
 
 #[tokio::test]

@@ -140,40 +140,40 @@ async fn doctor_reports_every_inconsistency() {
         (
             &["UPDATE memory_counts SET amount = amount + 1 WHERE kind = 'episodes'"],
             "memory figures",
-            "`episodes` is 13, a recount says 12",
+            "`episodes` is 13, expected 12",
         ),
         (
             &["DELETE FROM memory_counts WHERE kind = 'episodes_of_importance' AND name = '7'"],
             "memory figures",
-            "of `7` is 0, a recount says 1",
+            "of `7` is 0, expected 1",
         ),
         (
             &["INSERT INTO memory_counts (kind, name, amount) VALUES ('episodes_of_source', 'nowhere', 2)"],
             "memory figures",
-            "of `nowhere` is 2, a recount says 0",
+            "of `nowhere` is 2, expected 0",
         ),
         (&["UPDATE entities SET mentions = mentions + 1 WHERE name = 'PostgreSQL'"], "memory graph", "PostgreSQL"),
-        (&["UPDATE entity_relations SET weight = weight + 1"], "memory graph", "relations have another weight"),
-        (&["UPDATE episode_relations SET weight = weight + 1"], "memory graph", "relations have another weight"),
+        (&["UPDATE entity_relations SET weight = weight + 1"], "memory graph", "relations have wrong weights"),
+        (&["UPDATE episode_relations SET weight = weight + 1"], "memory graph", "relations have wrong weights"),
         (
             &["UPDATE episodes SET embedding_model = NULL WHERE number = 2"],
             "memory vectors",
-            "1 episodes have vectors of no model",
+            "1 episodes have vectors without a model",
         ),
         (
             &["UPDATE episodes SET content = 'Other words, and fewer' WHERE number = 2"],
             "memory index",
-            "1 episodes have other words in the search index: rows 2",
+            "1 episodes have different terms in the search index: rows 2",
         ),
         (
             &["UPDATE episodes SET occurred_at = occurred_at + 1 WHERE number IN (2, 3)"],
             "memory index",
-            "2 episodes have another agent, source or date in the search index: rows 2, 3",
+            "2 episodes have a different agent, source or date in the search index: rows 2, 3",
         ),
         (
             &["DELETE FROM episode_vectors WHERE episode = 4"],
             "memory index",
-            "1 episodes have other vectors in the search index: rows 4",
+            "1 episodes have different vectors in the search index: rows 4",
         ),
         (
             &[
@@ -181,7 +181,7 @@ async fn doctor_reports_every_inconsistency() {
                  WHERE episode = 2",
             ],
             "memory index",
-            "1 episodes have other vectors in the search index: rows 2",
+            "1 episodes have different vectors in the search index: rows 2",
         ),
         (
             &[
@@ -192,13 +192,13 @@ async fn doctor_reports_every_inconsistency() {
                 "DELETE FROM episodes WHERE number = 12",
             ],
             "memory index",
-            "1 entries of the search index are no episodes any more: rows 12",
+            "1 search index entries have no episode: rows 12",
         ),
         (
             &["INSERT INTO episodes (id, source, content, topics, importance, valence, access_count, extraction, \
                occurred_at, created_at, updated_at, touched_at) VALUES ('ep_stranger', 'manual', 'Unheard', '[]', 0, 0, 0, 1, 1, 1, 1, 1)"],
             "memory index",
-            "1 episodes are not in the search index",
+            "1 episodes are missing from the search index",
         ),
     ];
     for (statements, check, says) in cases {

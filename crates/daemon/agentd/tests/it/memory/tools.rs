@@ -129,5 +129,5 @@ async fn memory_tools_are_listed_as_builtin_tools() {
     let list = talk.app.get("/api/settings/skills/builtin").send().await.expect_status(200).json();
     let shown = list["tools"].as_array().expect("tools").iter().find(|tool| tool["name"] == "memory_search");
     let problem = shown.expect("the tool")["problem"].as_str().expect("a problem").to_owned();
-    assert!(problem.contains("switched off"), "{problem}");
+    assert!(problem.contains("memory is disabled"), "{problem}");
 }

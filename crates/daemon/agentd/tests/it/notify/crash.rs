@@ -102,7 +102,7 @@ async fn abandoned_last_attempt_is_dead_lettered() {
     app.run_workers().await;
     let dead = shown(&app, &id).await;
     assert_eq!(dead["status"], "dead_letter");
-    assert!(dead["error"].as_str().unwrap().contains("nobody knows whether it arrived"), "{dead}");
+    assert!(dead["error"].as_str().unwrap().contains("may or may not have arrived"), "{dead}");
     assert_eq!(events(&app, "channel.message.failed").await.len(), 1);
     assert_eq!(server.received(), []);
     app.post(&format!("/api/notifications/{id}/retry")).send().await.expect_status(200);

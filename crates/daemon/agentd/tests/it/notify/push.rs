@@ -60,7 +60,7 @@ async fn push_device_is_subscribed_listed_and_removed() {
     app.post(&format!("{path}/test")).send().await.expect_status(200);
     let device = crate::support::push_service::Device { browser, ..device };
     let message = service.messages(&app, &device).await.remove(0);
-    assert_eq!(message.content["title"], "agentd can wake this device");
+    assert_eq!(message.content["title"], "Push notifications work");
     assert_eq!((message.ttl, message.urgency.as_str()), (60, "normal"));
     assert!(devices(&app).await[0]["last_success_at"].is_string());
     app.delete(&path).send().await.expect_status(200);
@@ -168,7 +168,7 @@ async fn message_without_a_device_is_dead_lettered() {
     let nobody = enqueue(&app, to_all("x")).await;
     let unknown = enqueue(&app, Notification::new("push:push_unknown".parse().unwrap(), "x", "y")).await;
     app.run_workers().await;
-    for (id, why) in [(nobody, "no device is to be woken"), (unknown, "not to be woken any more")] {
+    for (id, why) in [(nobody, "no push device is registered"), (unknown, "the push device was removed")] {
         let dead = shown(&app, &id).await;
         assert_eq!(dead["status"], "dead_letter");
         assert!(dead["error"].as_str().unwrap().contains(why), "{dead}");
@@ -193,7 +193,7 @@ async fn device_with_lost_keys_reports_an_error_and_can_subscribe_again() {
         (&json!("sent"), &json!("dead_letter"))
     );
     let error = devices(&app).await[0]["last_error"].as_str().unwrap().to_owned();
-    assert!(error.contains("switch it off and on again"), "{error}");
+    assert!(error.contains("disable and enable push notifications"), "{error}");
     let test = format!("{SUBSCRIPTIONS}/{}/test", device.id);
     app.post(&test).send().await.expect_error(502, "push_refused");
     let again = service.subscribe(&app, "phone").await;
@@ -281,7 +281,8 @@ async fn hanging_push_service_does_not_block_other_devices() {
     app.run_workers().await;
     assert_eq!(service.count(), 4);
     let found = devices(&app).await;
-    let is_skipped = |device: &&Value| device["last_error"].as_str().is_some_and(|error| error.contains("left alone"));
+    let is_skipped =
+        |device: &&Value| device["last_error"].as_str().is_some_and(|error| error.contains("is suspended"));
     assert_eq!(found.iter().filter(is_skipped).count(), 4, "{found:?}");
     app.clock.advance(Duration::from_secs(60));
     app.run_workers().await;
@@ -304,7 +305,7 @@ async fn expired_message_is_not_sent() {
     app.run_workers().await;
     let copy = copies(&app).await.remove(0);
     assert_eq!((service.count(), &copy["status"]), (1, &json!("dead_letter")));
-    assert!(copy["error"].as_str().unwrap().contains("time was over"), "{copy}");
+    assert!(copy["error"].as_str().unwrap().contains("expired before it was sent"), "{copy}");
 }
 
 /// The daemon is killed while it sends to one of several devices. Every device receives its message, and only the

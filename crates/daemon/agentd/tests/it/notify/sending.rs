@@ -184,11 +184,11 @@ async fn disabled_or_unknown_platform_is_dead_lettered() {
     }
     let (off, dead) = (shown(&app, &off).await, shown(&app, &unknown).await);
     assert_eq!((&off["status"], &off["attempt_count"]), (&json!("dead_letter"), &json!(2)));
-    assert!(off["error"].as_str().unwrap().contains("email is off; set enabled"), "{off}");
+    assert!(off["error"].as_str().unwrap().contains("email is disabled; set enabled"), "{off}");
     assert_eq!((&dead["status"], &dead["attempt_count"]), (&json!("dead_letter"), &json!(3)));
     let reason = dead["error"].as_str().unwrap();
     let ways = "discord, email, google_chat, push, slack, teams, telegram, webhook, whatsapp";
-    assert_eq!(reason, format!("there is no way to send to `pigeon`; there is: {ways}"));
+    assert_eq!(reason, format!("cannot send to `pigeon`: the platform is not available; available are {ways}"));
     assert_eq!(total(&app, "dead_letter").await, 2);
     assert_eq!(events(&app, "channel.message.failed").await.len(), 2);
 

@@ -377,7 +377,7 @@ async fn stop_around_a_slot_neither_loses_nor_repeats_runs() {
         let outcome = outcome(&mut talk, case).await;
         let _ = writeln!(table, "| {} | `{}` | {} | {outcome} |", case.zone, case.cron, case.name);
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/scheduler.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/missed-runs.md");
     let guide = std::fs::read_to_string(&path).expect("the guide");
     let (before, rest) = guide.split_once(BEGIN).expect("the start marker");
     let (written, after) = rest.split_once(END).expect("the end marker");
@@ -385,5 +385,5 @@ async fn stop_around_a_slot_neither_loses_nor_repeats_runs() {
         std::fs::write(&path, format!("{before}{BEGIN}{table}{END}{after}")).expect("written");
         return;
     }
-    assert_eq!(written, table, "docs/guide/scheduler.md is out of date; run with AGENTD_TEST_WRITE_DOCS=1");
+    assert_eq!(written, table, "docs/reference/missed-runs.md is out of date; run with AGENTD_TEST_WRITE_DOCS=1");
 }

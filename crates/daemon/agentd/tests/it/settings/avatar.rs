@@ -77,7 +77,7 @@ async fn invalid_avatar_is_rejected_and_not_stored() {
     let two = [multipart("file", GIF), multipart("file", GIF)].concat();
     let two = String::from_utf8_lossy(&two).replace("--bound--\r\n--bound", "--bound");
     let twice = app.post("/api/settings/avatar").body("multipart/form-data; boundary=bound", two).send().await;
-    assert!(twice.expect_error(400, "invalid_request").text().contains("must be given once"));
+    assert!(twice.expect_error(400, "invalid_request").text().contains("must occur only once"));
     let broken = app.post("/api/settings/avatar").body("multipart/form-data; boundary=bound", "--bound\r\nContent-");
     broken.send().await.expect_error(400, "malformed_multipart");
     let mut large = GIF.to_vec();

@@ -54,7 +54,7 @@ async fn key_file_must_be_private_and_match_the_database() {
 
     std::fs::write(&file, "ab".repeat(32)).unwrap();
     let refused = app.try_start().await.unwrap_err();
-    assert!(refused.contains("is not the one") && refused.contains("SVC_SECRET_KEY_FILE"), "{refused}");
+    assert!(refused.contains("does not match") && refused.contains("SVC_SECRET_KEY_FILE"), "{refused}");
     std::fs::remove_file(&file).unwrap();
     let refused = app.try_start().await.unwrap_err();
     assert!(refused.contains("is missing"), "{refused}");

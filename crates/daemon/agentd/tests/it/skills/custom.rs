@@ -157,7 +157,7 @@ async fn unknown_fields_of_a_tool_are_rejected() {
     ] {
         let refused = answer.expect_error(400, "invalid_request");
         assert_eq!(refused.bad_fields(), [field]);
-        assert!(refused.text().contains("known are"), "{}", refused.text());
+        assert!(refused.text().contains("known fields"), "{}", refused.text());
     }
 }
 
@@ -204,7 +204,7 @@ async fn python_result_is_read_from_variable_function_or_output() {
         ("result = 'x' * 10_000_000", "has more than"),
         ("result = [float('nan')]", "is not JSON"),
         ("result = '\\ud800'", "surrogates not allowed"),
-        ("import os\nos._exit(0)", "ended before"),
+        ("import os\nos._exit(0)", "ended without"),
     ] {
         let made = create(&app, &python("tool", source)).await;
         let error = call(&app, "tool", json!({"n": 7})).await.unwrap_err().to_string();

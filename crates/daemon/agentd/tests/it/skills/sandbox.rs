@@ -59,7 +59,7 @@ async fn code_is_refused_without_a_sandbox_unless_none_is_configured() {
     let config = app.put(SANDBOX).json(&json!({"backend": "none"})).send().await.expect_status(200).json();
     assert_eq!(config["in_force"]["tier"], "none");
     let done = call(&app, "shell", json!({"command": "echo out; echo err >&2; exit 4"})).await.unwrap();
-    assert_eq!(done, json!({"exit_code": 4, "stdout": "out\n", "stderr": "err\n", "ended": "ended with code 4"}));
+    assert_eq!(done, json!({"exit_code": 4, "stdout": "out\n", "stderr": "err\n", "ended": "exited with code 4"}));
     let done = call(&app, "python", json!({"code": "print(6 * 7)"})).await.unwrap();
     assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(0), &json!("42\n")));
 }

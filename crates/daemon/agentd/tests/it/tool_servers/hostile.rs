@@ -19,7 +19,7 @@ async fn failed_handshake_is_reported_with_stderr() {
     assert!(!found.text().contains("very-secret"), "{}", found.text());
     let found = found.json();
     assert_eq!((&found["ok"], &found["code"]), (&json!(false), &json!("tool_server_ended")));
-    assert!(found["error"].as_str().unwrap().contains("ended with code 7"), "{found}");
+    assert!(found["error"].as_str().unwrap().contains("exited with code 7"), "{found}");
     assert_eq!(found["stderr_tail"], "the token is [hidden], and it is wrong");
     // The status keeps the error of an enabled server.
     app.put(&format!("{SERVERS}/{id}")).json(&json!({"enabled": true})).send().await.expect_status(200);
@@ -153,7 +153,7 @@ async fn invisible_tag_characters_are_removed_from_server_text() {
     let has_tags = |text: &str| text.chars().any(|letter| ('\u{e0000}'..='\u{e007f}').contains(&letter));
     assert!(!has_tags(&found.to_string()), "{found}");
     assert_eq!((found["tools"].as_array().unwrap().len(), found["left_out"][0]["name"].as_str()), (1, Some("ta")));
-    assert!(found["left_out"][0]["reason"].as_str().unwrap().contains("visible form"), "{found}");
+    assert!(found["left_out"][0]["reason"].as_str().unwrap().contains("invisible characters"), "{found}");
     let said = call(&app, "fake_tagged", json!({})).await.unwrap();
     assert_eq!(said, json!({"text": "said", "structured": {"seen": "it"}}));
 }
@@ -177,7 +177,7 @@ async fn unusual_results_are_converted_to_readable_text() {
     }
     for (tool, part) in [
         ("nothing", "no content"),
-        ("silent_error", "gave no reason"),
+        ("silent_error", "without giving a reason"),
         ("structured_error", "out of paper"),
         ("picture_error", "[image, image/png"),
     ] {

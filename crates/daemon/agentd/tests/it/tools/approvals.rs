@@ -92,7 +92,7 @@ async fn rejection_reason_is_sent_to_the_model() {
     let events = stream.collect().await;
     assert_eq!(kinds(&events), ["start", "approval_request", "tool_result", "token", "done"]);
     assert_eq!(bench.runs(), 0);
-    assert!(bench.request(1).to_string().contains("the owner said no: too risky"));
+    assert!(bench.request(1).to_string().contains("the owner rejected the call: too risky"));
     assert_eq!(bench.stored_reply(&events).await["tool_calls"][0]["status"], "rejected");
 }
 
@@ -155,7 +155,7 @@ async fn tool_changed_after_approval_request_does_not_run() {
     let events = bench.talk.follow(&session).stream().await.collect().await;
     let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
     let error = result["output"]["error"].as_str().expect("an error");
-    assert!(result["status"] == "failed" && error.contains("was changed"), "{result}");
+    assert!(result["status"] == "failed" && error.contains("tool changed"), "{result}");
     assert_eq!(last(&events).event, "done");
 }
 

@@ -301,9 +301,9 @@ async fn invalid_calls_and_failing_tools_do_not_end_the_turn() {
     assert_eq!(last(&events).event, "done", "{events:?}");
     let reply = bench.stored_reply(&events).await;
     let sentence = |index: usize| reply["tool_calls"][index]["output"]["error"].as_str().unwrap_or_default().to_owned();
-    assert!(sentence(0).contains("no such tool") && sentence(0).contains("look"), "{}", sentence(0));
+    assert!(sentence(0).contains("unknown tool") && sentence(0).contains("look"), "{}", sentence(0));
     assert!(sentence(1).contains("word") && sentence(2).contains("other"));
-    assert!(sentence(3).contains("on fire") && sentence(4).contains("broke down"));
+    assert!(sentence(3).contains("on fire") && sentence(4).contains("crashed"));
     assert!(sentence(5).contains("did not answer within"));
     let flood = &reply["tool_calls"][6];
     assert_eq!(flood["status"], "done");
@@ -352,7 +352,7 @@ async fn long_result_of_a_python_tool_is_stored() {
     let whole = bench.read_stored_output(&rows["output"]);
     assert!(whole.contains("\"row 0\"") && whole.contains("\"row 29999\""));
     let error = huge["output"]["error"].as_str().expect("a sentence");
-    assert!(error.contains("ran to its end") && error.contains("hand back its name"), "{error}");
+    assert!(error.contains("ran to its end") && error.contains("return its name"), "{error}");
 }
 
 /// A call that a vendor rejects once would be rejected in every later turn.
@@ -417,7 +417,7 @@ async fn call_without_offered_tools_is_answered_with_an_error_text() {
     let events = bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "In words, then."));
     let told = bench.request(1).to_string();
-    assert!(told.contains("no tools are offered") && !told.contains("tool_calls"), "{told}");
+    assert!(told.contains("no tools are available") && !told.contains("tool_calls"), "{told}");
     // A model that only calls tools is stopped as well.
     let stubborn = Bench::with(vec![calls(&[("shell", json!({}))])]).await;
     let id = stubborn.conversation(json!({"mode": "chat"})).await;

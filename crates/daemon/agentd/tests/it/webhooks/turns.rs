@@ -161,7 +161,7 @@ async fn read_tools_are_offered_and_named_tools_require_approval() {
     let first = offered(&talk.vendor.requests()[0].body);
     assert!(first.contains(&"look".to_owned()) && !first.contains(&"act".to_owned()), "{first:?}");
     let refused = talk.vendor.requests()[1].body["messages"].to_string();
-    assert!(refused.contains("there is no such tool"), "{refused}");
+    assert!(refused.contains("unknown tool"), "{refused}");
 
     app.put(&ci.path()).json(&json!({"tools": ["act"]})).send().await.expect_status(200);
     let asking = ci.send(app, &build()).await;
@@ -188,7 +188,7 @@ async fn read_tools_are_offered_and_named_tools_require_approval() {
     app.run_workers().await;
     assert_eq!(ci.wait_until_ended(app, &burning).await["status"], "success");
     let refused = talk.vendor.requests()[5].body["messages"].to_string();
-    assert!(refused.contains("there is no such tool"), "{refused}");
+    assert!(refused.contains("unknown tool"), "{refused}");
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn disabled_webhook_starts_no_turn() {
     app.run_workers().await;
     let cancelled = ci.delivery(app, &off).await;
     assert_eq!(cancelled["status"], "cancelled");
-    assert!(cancelled["error"].as_str().unwrap().contains("switched off"), "{cancelled}");
+    assert!(cancelled["error"].as_str().unwrap().contains("was disabled"), "{cancelled}");
     assert_eq!(ci.delivery(app, &nobody).await["status"], "cancelled");
     let change = json!({"enabled": true, "agent_id": null});
     app.put(&ci.path()).json(&change).send().await.expect_status(200);

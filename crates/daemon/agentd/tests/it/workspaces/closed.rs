@@ -82,7 +82,8 @@ async fn backup_with_unreadable_files_fails_and_lists_them() {
     let archive = folder.join("backup.tar.gz");
     for arguments in [["backup", path(&archive)], ["backup", "-"]] {
         let ran = agentd(&bench.process, &arguments).await.failure();
-        for said in ["26 ", "agents/scout/folder", "agents/scout/theirs-00", "may not be read", "--allow-incomplete"] {
+        for said in ["26 ", "agents/scout/folder", "agents/scout/theirs-00", "permission denied", "--allow-incomplete"]
+        {
             assert!(ran.stderr.contains(said), "{said} in {}", ran.stderr);
         }
         assert!(!ran.stderr.contains("theirs-24"), "the list is limited: {}", ran.stderr);

@@ -44,7 +44,7 @@ impl Failure {
 /// Parses the event of a claim.
 pub(super) fn read_event(claim: &Claim) -> Result<Value, Failure> {
     serde_json::from_str(&claim.payload)
-        .map_err(|error| Failure::permanent(format!("the event cannot be read, so nothing was done about it: {error}")))
+        .map_err(|error| Failure::permanent(format!("the event could not be parsed: {error}")))
 }
 
 /// A claimed execution.

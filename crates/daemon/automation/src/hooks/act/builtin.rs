@@ -55,7 +55,7 @@ fn classify_error(error: HookError) -> Result<Attempt, HookError> {
         }
         ErrorKind::Internal => {
             tracing::warn!(error = &error as &dyn Error, "built-in hook action failed");
-            Failure::transient("something went wrong inside; the log says more")
+            Failure::transient("internal error; see the daemon's log")
         }
         _ => Failure::permanent(explain(&error)),
     };
@@ -212,6 +212,8 @@ impl Work<'_> {
             self.hooks.wake_queues();
             return Ok(Attempt::Recorded);
         }
-        Ok(Attempt::Failed(Failure::permanent("the hook that is to be called is not there, or is switched off")))
+        Ok(Attempt::Failed(Failure::permanent(
+            "the called hook was deleted or is disabled; change `hook_id` or enable the hook",
+        )))
     }
 }

@@ -31,7 +31,7 @@ const BODY_READ_TIMEOUT: Duration = Duration::from_millis(250);
 /// Maximum length of the response excerpt in an error, in characters.
 const MAX_EXCERPT_CHARACTERS: usize = 200;
 
-const GONE_REASON: &str = "the receiver answered 410: nobody listens there any more";
+const GONE_REASON: &str = "the receiver responded with 410 Gone; set another URL and enable the hook";
 
 /// Sends a claimed event once. Calls `on_slow` when the receiver does not respond quickly.
 pub(in crate::hooks) async fn send(
@@ -92,7 +92,7 @@ fn headers(hook: &LoadedHook, claim: &Claim, http: &HttpAction, now: Timestamp) 
     headers.extend(hook.headers.clone()?);
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     let mut set = |name: &'static str, value: &str| -> Result<(), String> {
-        let value = HeaderValue::from_str(value).map_err(|_| format!("the header {name} cannot be written"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| format!("the value of the header {name} is invalid"))?;
         headers.insert(HeaderName::from_static(name), value);
         Ok(())
     };
@@ -121,15 +121,15 @@ async fn evaluate(hook: &LoadedHook, response: Response, now: Timestamp) -> Opti
         return None;
     }
     let message = if status.is_redirection() {
-        format!("the receiver answered {status}, and redirects are not followed; name the address it leads to")
+        format!("the receiver responded with {status}; redirects are not followed, so set the final URL")
     } else {
         // The body may echo secrets, and the prefix may end in the middle of one.
         let redacted = hook.redactor.redact_excerpt(String::from_utf8_lossy(&body));
         let shown: String = redacted.trim().chars().take(MAX_EXCERPT_CHARACTERS).collect();
         if shown.is_empty() {
-            format!("the receiver answered {status}")
+            format!("the receiver responded with {status}")
         } else {
-            format!("the receiver answered {status}: {shown}")
+            format!("the receiver responded with {status}: {shown}")
         }
     };
     let disable = (status == StatusCode::GONE).then_some(GONE_REASON);
@@ -138,8 +138,9 @@ async fn evaluate(hook: &LoadedHook, response: Response, now: Timestamp) -> Opti
 
 /// Parses a target URL with its credentials.
 fn parse_target_url(url: &Result<String, String>) -> Result<Url, String> {
-    let url = url.as_ref().map_err(|problem| format!("nothing can be sent: {problem}"))?;
-    Url::parse(url).map_err(|_| "the hook's url with its credentials is no url; enter it again".to_owned())
+    let url = url.as_ref().map_err(|problem| format!("the event cannot be sent: {problem}"))?;
+    Url::parse(url)
+        .map_err(|_| "the URL of the hook is invalid with its stored credentials; enter the URL again".to_owned())
 }
 
 /// Reads the prefix of a body that arrives within the limits.

@@ -91,7 +91,7 @@ fn truncate_output(mut output: Value) -> Value {
     }
     if output.to_string().len() > MAX_OUTPUT_BYTES {
         output["result"] = Value::Null;
-        output["result_left_out"] = Value::from(format!("it has more than {MAX_OUTPUT_BYTES} bytes"));
+        output["result_left_out"] = Value::from(format!("the result has more than {MAX_OUTPUT_BYTES} bytes"));
     }
     output
 }

@@ -27,7 +27,7 @@ pub(crate) const BUNDLED: &[BundledHook] = &[
     BundledHook {
         id: "task-failed-notice",
         name: "Tell me when a task fails",
-        description: "Sends a message to a channel, an email address or a webhook when a turn failed for good.",
+        description: "Sends a message to a channel, an email address or a webhook when a turn failed permanently.",
         event_type: "task.failed",
         hook_type: HookType::Builtin,
         config: r#"{"action": "send_to_channel", "subject": "A task failed",
@@ -50,7 +50,7 @@ pub(crate) const BUNDLED: &[BundledHook] = &[
     BundledHook {
         id: "message-failed-memory",
         name: "Remember messages that did not arrive",
-        description: "Stores an episode when a message to somebody outside was given up.",
+        description: "Stores an episode when a message to an external recipient could not be delivered.",
         event_type: "channel.message.failed",
         hook_type: HookType::Builtin,
         config: r#"{"action": "store_memory", "topics": ["delivery"],
@@ -74,7 +74,7 @@ pub(crate) const BUNDLED: &[BundledHook] = &[
     BundledHook {
         id: "project-completed-review",
         name: "Review completed projects",
-        description: "Starts an agent, with tools that only read unless `tools` names more, when a project's status became completed.",
+        description: "Starts an agent when a project is completed. It may use only read-only tools unless `tools` permits more.",
         event_type: "project.completed",
         hook_type: HookType::Builtin,
         config: r#"{"action": "start_agent",
@@ -97,7 +97,7 @@ pub(crate) const BUNDLED: &[BundledHook] = &[
     BundledHook {
         id: "webhook-digest",
         name: "Digest of inbound webhooks",
-        description: "Runs code in the sandbox for each accepted inbound webhook: which fields its body has, and how large it is.",
+        description: "Runs code in the sandbox for each accepted inbound webhook and reports the fields and the size of its body.",
         event_type: "webhook.received",
         hook_type: HookType::Python,
         config: "{}",

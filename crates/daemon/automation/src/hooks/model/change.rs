@@ -82,12 +82,16 @@ impl HookChange {
             hook.event_type = event_type;
         }
         let is_known = CATALOGUE.iter().any(|known| known.name == hook.event_type);
-        problems.require(is_known, "event_type", "is no event type; GET /api/hooks/event-types lists them");
+        problems.require(
+            is_known,
+            "event_type",
+            "is not a known event type; list event types with GET /api/hooks/event-types",
+        );
         if let Some(scope) = self.scope {
             match scope.strip_prefix(AGENT_SCOPE).map(|name| (name, agent_of(name))) {
                 None if scope == Hook::GLOBAL => hook.agent_id = None,
                 Some((_, Some(id))) => hook.agent_id = Some(id),
-                Some((_, None)) => problems.add("scope", "names no agent that is there"),
+                Some((_, None)) => problems.add("scope", "names an unknown agent; list agents with GET /api/agents"),
                 None => problems.add("scope", "must be `global`, or `agent:` and the svc_name of an agent"),
             }
             hook.scope = scope;
@@ -156,7 +160,7 @@ fn check_secret(secret: &Secret) -> Result<(), String> {
         return Err(format!("must have {MIN_SECRET} to {MAX_SECRET} bytes; 32 random ones or more are recommended"));
     }
     if !webhook_signature::is_valid_secret(text) {
-        return Err("must be base64 behind `whsec_`".to_owned());
+        return Err("must be base64 after the prefix `whsec_`".to_owned());
     }
     Ok(())
 }
@@ -174,7 +178,7 @@ fn change_config(hook: &mut Hook, change: Option<Map<String, Value>>, problems: 
             SecretWrite::Put(secret)
         }
         Some((false, Err(_))) => {
-            problems.add("config.secret", "must be a text, null, or {\"set\": true} as it was shown");
+            problems.add("config.secret", "must be a string, null, or {\"set\": true} to keep the stored value");
             SecretWrite::Keep
         }
     };
@@ -218,7 +222,7 @@ fn check_source(hook: &Hook, problems: &mut Problems) {
             format!("is required for python hooks, at most {MAX_SOURCE_BYTES} bytes"),
         ),
         HookType::Http | HookType::Builtin => {
-            problems.require(source.is_none(), "source_code", "is for python hooks alone");
+            problems.require(source.is_none(), "source_code", "is only permitted for python hooks");
         }
     }
 }

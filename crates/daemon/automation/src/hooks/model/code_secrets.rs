@@ -82,7 +82,7 @@ pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut 
             if had.contains(path) {
                 *value = json!({"set": true});
             } else {
-                problems.add(field(path), "has no value yet; give it one");
+                problems.add(field(path), "has no stored value; enter a value");
             }
         } else if is_secret {
             count += 1;
@@ -90,7 +90,7 @@ pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut 
             *value = json!({"set": true});
         }
     });
-    problems.require(count <= MAX_SECRETS, "config", format!("may hold at most {MAX_SECRETS} secrets"));
+    problems.require(count <= MAX_SECRETS, "config", format!("may contain at most {MAX_SECRETS} secrets"));
     if let Value::Object(config) = whole {
         hook.config = config;
     }
@@ -112,9 +112,8 @@ fn check_secret_fields(config: &Map<String, Value>, problems: &mut Problems) {
     let Some(given) = config.get(SECRET_FIELDS) else { return };
     let is_name = |name: &Value| name.as_str().is_some_and(|name| (1..=MAX_SECRET_FIELD).contains(&name.len()));
     let is_good = given.as_array().is_some_and(|names| names.len() <= MAX_SECRET_FIELDS && names.iter().all(is_name));
-    let message = format!(
-        "must be a list of at most {MAX_SECRET_FIELDS} names of members, each of 1 to {MAX_SECRET_FIELD} bytes"
-    );
+    let message =
+        format!("must be a list of at most {MAX_SECRET_FIELDS} member names, each of 1 to {MAX_SECRET_FIELD} bytes");
     problems.require(is_good, &format!("config.{SECRET_FIELDS}"), message);
 }
 

@@ -69,7 +69,7 @@ pub(super) fn wanted(hook: &Hook, given: Map<String, Value>, problems: &mut Prob
             Some((_, stored)) => {
                 wanted.insert(name, stored.clone());
             }
-            None => problems.add(field(&name), "has no value yet; give it one"),
+            None => problems.add(field(&name), "has no stored value; enter a value"),
         }
     }
     wanted
@@ -99,7 +99,7 @@ pub(super) fn seal(hook: &mut Hook, problems: &mut Problems) -> Vec<(String, Sec
     for (name, value) in headers.iter_mut().filter(|(name, _)| carries_credential(name)) {
         let lower = name.to_ascii_lowercase();
         if !seen.insert(lower.clone()) {
-            problems.add(field(name), "stands there twice");
+            problems.add(field(name), "is given more than once");
         }
         if let Value::String(text) = value {
             taken.push((lower, Secret::new(std::mem::take(text))));

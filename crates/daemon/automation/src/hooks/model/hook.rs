@@ -74,7 +74,7 @@ impl Hook {
             scope: Self::GLOBAL.to_owned(),
             agent_id: None,
             config: Map::new(),
-            action: Action::Broken("it has no config yet".to_owned()),
+            action: Action::Broken("the hook has no config".to_owned()),
             has_secret: false,
             is_secret_stored: false,
             missing_headers: BTreeSet::new(),

@@ -78,11 +78,14 @@ macro_rules! stored_enum {
 pub(super) use stored_enum;
 
 stored_enum!(
+    /// Status of a delivery: `pending` (waiting for an attempt), `processing` (being sent), `success`, `failed`
+    /// (waiting for another attempt) or `dead_letter` (no further attempts).
     DeliveryStatus, DeadLetter, {
         /// Waiting to be sent.
         Pending = "pending",
         /// Being sent.
         Processing = "processing",
+        /// Accepted by the receiver.
         Success = "success",
         /// Waiting for the next attempt.
         Failed = "failed",
@@ -92,6 +95,8 @@ stored_enum!(
 );
 
 stored_enum!(
+    /// Status of an execution: `running` (or about to start), `success`, `error`, `timeout` or `skipped` (not run;
+    /// `error` contains the reason).
     ExecutionStatus, Error, {
         Success = "success",
         Error = "error",

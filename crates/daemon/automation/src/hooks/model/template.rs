@@ -74,7 +74,7 @@ fn placeholder(inside: &str) -> Result<Vec<String>, String> {
     path.ok_or_else(|| {
         let shown: String = inside.chars().take(40).collect();
         format!(
-            "holds `{{{{{shown}}}}}`; there are {{{{data.<field>}}}}, {{{{type}}}}, {{{{id}}}} and {{{{timestamp}}}}"
+            "contains the unknown placeholder `{{{{{shown}}}}}`; use {{{{data.<field>}}}}, {{{{type}}}}, {{{{id}}}} or {{{{timestamp}}}}"
         )
     })
 }

@@ -16,12 +16,15 @@ use crate::hooks::service::{Hooks, Period, Totals};
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookFigures)]
 pub(super) struct FiguresView {
+    /// Number of completed deliveries and executions: the sum of `succeeded` and `failed`.
     deliveries: u64,
+    /// Number of deliveries and executions that succeeded.
     succeeded: u64,
+    /// Number of dead-lettered deliveries and of executions that failed or timed out.
     failed: u64,
     /// Share of successful deliveries, from 0 to 1; 0 when nothing completed.
     success_rate: f64,
-    /// Average duration in milliseconds.
+    /// Average duration in milliseconds; 0 when nothing completed.
     avg_latency_ms: f64,
 }
 
@@ -32,6 +35,7 @@ impl From<Totals> for FiguresView {
     }
 }
 
+/// Totals of one hour or one day.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookFiguresBucket)]
 pub(super) struct BucketView {
@@ -41,16 +45,20 @@ pub(super) struct BucketView {
     figures: FiguresView,
 }
 
+/// Delivery analytics of one hook.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookAnalytics {
+    /// Id of the hook.
     hook_id: HookId,
+    /// Length of each bucket.
     period: Period,
     /// Start of the range. If individual records near it were already deleted, it is moved to the start of its
     /// 15-minute period.
     start: Timestamp,
-    /// End of the range. If individual records near it were already deleted, it is moved to the end of its 15-minute
-    /// period.
+    /// End of the range, exclusive. If individual records near it were already deleted, it is moved to the end of its
+    /// 15-minute period.
     end: Timestamp,
+    /// Totals of the whole range.
     totals: FiguresView,
     /// Buckets, oldest first, including empty ones. The first and last bucket count only work between `start` and
     /// `end`.
@@ -60,7 +68,7 @@ pub(super) struct HookAnalytics {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AnalyticsQuery {
-    /// Length of a bucket.
+    /// Length of a bucket: `hourly` or `daily`. Default: `hourly`.
     #[param(inline)]
     period: Option<Period>,
     /// Date or time in the profile's time zone unless it has an offset. Default: one day before `end`, or 30 days with
@@ -123,24 +131,27 @@ pub(super) async fn get_hook_analytics(
     }))
 }
 
+/// Totals of one event type.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventFigures {
+    /// Number of completed deliveries and executions.
     deliveries: u64,
-    /// Share of successful deliveries, from 0 to 1.
+    /// Share of successful deliveries, from 0 to 1; 0 when nothing completed.
     success_rate: f64,
 }
 
+/// Delivery analytics of all hooks in the last 35 days.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct GlobalHookAnalytics {
     /// Number of succeeded and dead-lettered deliveries and of executions in the last 35 days.
     total_deliveries: u64,
     /// Share of successful deliveries, from 0 to 1; 0 when nothing completed.
     success_rate: f64,
-    /// Average duration in milliseconds.
+    /// Average duration in milliseconds; 0 when nothing completed.
     avg_latency_ms: f64,
     /// Totals by event type.
     by_event: BTreeMap<String, EventFigures>,
-    /// Current number of dead letters.
+    /// Current number of dead letters of all hooks.
     dead_letter_count: u64,
 }
 

@@ -20,15 +20,22 @@ use crate::hooks::service::Hooks;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BundledHook)]
 pub(super) struct BundledView {
+    /// Identifier of the bundled hook, such as `task-failed-notice`.
     id: &'static str,
+    /// Default name of the installed hook.
     name: &'static str,
+    /// Description of what the hook does, in one sentence.
     description: &'static str,
+    /// Event type that the installed hook listens to.
     event_type: &'static str,
     hook_type: HookType,
+    /// Default config, to which the config of the installation is added.
     #[schema(value_type = Object)]
     config: Map<String, Value>,
+    /// Filter of the installed hook; null if every event of the type matches.
     #[schema(required, value_type = Option<Object>)]
     filter_expr: Option<Value>,
+    /// Python source code; null if the hook runs no code.
     #[schema(required)]
     source_code: Option<&'static str>,
     /// Config members that must be set at installation.
@@ -54,9 +61,12 @@ impl BundledView {
     }
 }
 
+/// All bundled hooks, in display order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BundledHookList {
+    /// Bundled hooks.
     hooks: Vec<BundledView>,
+    /// Number of bundled hooks.
     total: usize,
 }
 
@@ -79,7 +89,7 @@ pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<Bun
 /// Creates an ordinary hook from a bundled one. The config must contain every member listed as `required`.
 #[utoipa::path(
     post, path = "/api/hooks/bundled/{id}/install", tag = "hooks", request_body = InstallHook,
-    params(IdempotencyKey),
+    params(("id" = String, Path, description = "Bundled hook id, such as `task-failed-notice`"), IdempotencyKey),
     responses(
         (status = 201, body = HookView),
         (status = 404, body = ErrorBody),
@@ -100,7 +110,9 @@ pub(super) async fn install_bundled_hook(
 /// Description of an event type.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventTypeView {
+    /// Name of the event type, as used in `event_type` of a hook.
     name: &'static str,
+    /// Category of the event type; a key of `event_types`.
     category: &'static str,
     /// Condition under which the event is emitted.
     fires: &'static str,
@@ -109,10 +121,12 @@ pub(super) struct EventTypeView {
     data: BTreeMap<&'static str, Value>,
 }
 
+/// Event types that hooks can listen to.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EventTypes {
     /// Event type names by category.
     event_types: BTreeMap<&'static str, Vec<&'static str>>,
+    /// Description of each event type.
     details: Vec<EventTypeView>,
 }
 

@@ -18,7 +18,9 @@ use crate::hooks::service::{DeliveryCounts, Hooks};
 pub(super) struct DeliveryView {
     id: HookDeliveryId,
     hook_id: HookId,
+    /// Id of the event that is delivered.
     event_id: String,
+    /// Type of the event; `test.notification` for a test delivery.
     event_type: String,
     status: DeliveryStatus,
     /// Number of completed attempts since the last manual retry.
@@ -26,14 +28,16 @@ pub(super) struct DeliveryView {
     /// Time of the next attempt; null if no attempt is scheduled.
     #[schema(required)]
     next_attempt_at: Option<Timestamp>,
-    /// HTTP status of the last response.
+    /// HTTP status of the last response; null if no response was received.
     #[schema(required)]
     response_status: Option<u32>,
-    /// Duration of the last attempt, in milliseconds.
+    /// Duration of the last attempt, in milliseconds; null before the first attempt.
     #[schema(required)]
     duration_ms: Option<u64>,
+    /// Error of the last attempt, or the reason the delivery was dead-lettered; null if there was no error.
     #[schema(required)]
     error: Option<String>,
+    /// Time at which the delivery was queued.
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -61,10 +65,15 @@ impl From<&Delivery> for DeliveryView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = HookDeliveryCounts)]
 pub(super) struct CountsView {
+    /// Number of deliveries waiting for the first attempt after queueing or a retry.
     pending: u64,
+    /// Number of deliveries being sent.
     processing: u64,
+    /// Number of retained deliveries that succeeded.
     success: u64,
+    /// Number of deliveries waiting for another attempt.
     failed: u64,
+    /// Number of retained dead letters.
     dead_letter: u64,
 }
 
@@ -78,6 +87,7 @@ impl From<DeliveryCounts> for CountsView {
 /// Page of deliveries, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookDeliveryList {
+    /// Deliveries of this page.
     deliveries: Vec<DeliveryView>,
     /// Counts of all deliveries of the hook.
     stats: CountsView,
@@ -91,8 +101,10 @@ pub(super) struct DeliveryQuery {
     /// Returns only deliveries in this state.
     #[param(inline)]
     status: Option<DeliveryStatus>,
+    /// Maximum number of deliveries to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of deliveries to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -130,6 +142,10 @@ pub(super) struct HookDeliveryDetail {
 /// Returns the delivery with the event that it sends.
 #[utoipa::path(
     get, path = "/api/hooks/{id}/deliveries/{delivery_id}", tag = "hooks",
+    params(
+        ("id" = String, Path, description = "Hook id"),
+        ("delivery_id" = String, Path, description = "Delivery id"),
+    ),
     responses((status = 200, body = HookDeliveryDetail), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_hook_delivery(
@@ -152,7 +168,11 @@ fn checked(limit: Option<i64>, offset: Option<i64>) -> Result<Page, ApiError> {
 /// Requeues a failed or dead-lettered delivery for immediate sending, and resets its attempt count.
 #[utoipa::path(
     post, path = "/api/hooks/{id}/deliveries/{delivery_id}/retry", tag = "hooks",
-    params(IdempotencyKey),
+    params(
+        ("id" = String, Path, description = "Hook id"),
+        ("delivery_id" = String, Path, description = "Delivery id"),
+        IdempotencyKey,
+    ),
     responses(
         (status = 200, body = DeliveryView),
         (status = 404, body = ErrorBody),
@@ -190,8 +210,10 @@ pub(super) async fn test_hook_delivery(
     Ok((StatusCode::ACCEPTED, Json(DeliveryView::from(&delivery))))
 }
 
+/// Delivery queue statistics of all hooks.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct QueueStats {
+    /// Number of deliveries in each state.
     stats: CountsView,
 }
 
@@ -208,6 +230,7 @@ pub(super) async fn get_queue_stats(State(hooks): State<Hooks>) -> Answer<QueueS
 /// Page of dead letters, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeadLetterList {
+    /// Dead letters of this page.
     deliveries: Vec<DeliveryView>,
     /// Total number of matches on all pages.
     total: u64,
@@ -216,10 +239,12 @@ pub(super) struct DeadLetterList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeadLetterQuery {
-    /// Returns only dead letters of this hook.
+    /// Returns only dead letters of this hook. Default: all hooks.
     hook_id: Option<String>,
+    /// Maximum number of dead letters to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of dead letters to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -245,12 +270,14 @@ pub(super) async fn list_dead_letters(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeadLetterSelection {
-    /// Selects only dead letters of this hook.
+    /// Selects only dead letters of this hook. Default: all hooks.
     hook_id: Option<String>,
 }
 
+/// Result of retrying dead letters.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeadLettersRetried {
+    /// Number of requeued dead letters.
     retried: u64,
 }
 
@@ -271,8 +298,10 @@ pub(super) async fn retry_dead_letters(
     Ok(Json(DeadLettersRetried { retried }))
 }
 
+/// Result of deleting dead letters.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeadLettersDeleted {
+    /// Number of deleted dead letters.
     deleted: u64,
 }
 

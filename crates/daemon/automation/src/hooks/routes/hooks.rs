@@ -25,28 +25,35 @@ use crate::notify::Target;
 #[schema(as = Hook)]
 pub(super) struct HookView {
     id: HookId,
+    /// Display name.
     name: String,
+    /// Event type that the hook listens to.
     event_type: String,
     hook_type: HookType,
+    /// Whether the hook receives events. Its queued deliveries wait while it is disabled.
     enabled: bool,
     /// Reason the daemon disabled the hook; null if it did not.
     #[schema(required)]
     disabled_reason: Option<String>,
-    /// `global`, or `agent:<svc_name>`.
+    /// `global` for the events of all agents, or `agent:<svc_name>` for those of one agent.
     scope: String,
     /// Config with defaults. `secret`, credential headers and config secrets read `{"set": …}`. Read-only keys see only
     /// the scheme and host of URLs, and only the names of headers and of values passed to code.
     #[schema(value_type = Object)]
     config: Map<String, Value>,
+    /// Code of a Python hook; null for other types.
     #[schema(required)]
     source_code: Option<String>,
+    /// Filter; null if every event of the type matches.
     #[schema(required, value_type = Option<Object>)]
     filter_expr: Option<Value>,
+    /// Priority from -1,000 to 1,000; hooks with a higher priority start first.
     priority: i64,
+    /// Labels for finding the hook.
     tags: Vec<String>,
-    /// Maximum number of attempts, including the first.
+    /// Maximum number of attempts, including the first; 1 to 100.
     max_retries: u32,
-    /// Id of the bundled hook it was created from.
+    /// Id of the bundled hook it was created from; null if it was not.
     #[schema(required)]
     bundled_id: Option<String>,
     created_at: Timestamp,
@@ -116,19 +123,25 @@ impl HookView {
 pub(super) struct ExecutionView {
     id: ExecutionId,
     hook_id: HookId,
+    /// Id of the event that started the execution.
     event_id: String,
+    /// Type of the event.
     event_type: String,
     status: ExecutionStatus,
+    /// Number of completed attempts; 0 while running or if skipped.
     attempt_count: u32,
     /// `{result, printed}` for code, `{status}` for a request, otherwise the id of the created object; null while
     /// running.
     #[schema(required, value_type = Option<Object>)]
     output: Value,
+    /// Error of the last attempt, or the reason the execution was skipped; null if there was no error.
     #[schema(required)]
     error: Option<String>,
     started_at: Timestamp,
+    /// Time at which the execution ended; null while running.
     #[schema(required)]
     completed_at: Option<Timestamp>,
+    /// Duration of all attempts and the delays between them, in milliseconds; null while running.
     #[schema(required)]
     duration_ms: Option<u64>,
 }
@@ -151,9 +164,10 @@ impl From<&Execution> for ExecutionView {
     }
 }
 
-/// All hooks, oldest first.
+/// List of all hooks.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookList {
+    /// Hooks, oldest first.
     hooks: Vec<HookView>,
     /// Number of dead letters by hook id; hooks without dead letters are omitted.
     dead_letters: BTreeMap<String, u64>,
@@ -215,7 +229,7 @@ pub(super) async fn update_hook(
     if let Some(wanted) = fields.hook_type {
         let mut problems = Problems::new();
         let has = hooks.get(&id).await?.hook_type;
-        problems.require(has == wanted, "hook_type", "cannot be changed; make another hook");
+        problems.require(has == wanted, "hook_type", "cannot be changed; create another hook");
         problems.into_result().map_err(ApiError::invalid)?;
     }
     Ok(Json(HookView::from(&hooks.update(id, fields.into()).await?)))
@@ -232,6 +246,7 @@ pub(super) async fn toggle_hook(State(hooks): State<Hooks>, Path(id): Path<HookI
     Ok(Json(HookView::from(&hooks.toggle(id).await?)))
 }
 
+/// Result of deleting a hook.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookDeleted {
     /// Always true.
@@ -271,6 +286,7 @@ pub(super) async fn test_hook(
 /// Page of executions, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HookExecutionList {
+    /// Executions of this page.
     executions: Vec<ExecutionView>,
     /// Total number of matches on all pages.
     total: u64,
@@ -282,11 +298,13 @@ pub(super) struct ExecutionQuery {
     /// Returns only executions in this state.
     #[param(inline)]
     status: Option<ExecutionStatus>,
-    /// Returns only executions since this date or time, in UTC unless it has an offset.
+    /// Returns only executions that started at or after this ISO 8601 date or time, in UTC unless it has an offset.
     #[param(example = "2026-01-31T09:30:00Z")]
     since: Option<String>,
+    /// Maximum number of executions to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of executions to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }

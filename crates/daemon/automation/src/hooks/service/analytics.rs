@@ -14,7 +14,7 @@ use crate::hooks::store;
 use crate::hooks::store::figures::{self, Figures};
 
 stored_enum!(
-    /// Length of a bucket.
+    /// Length of a bucket: one hour or one day in the profile's time zone.
     #[derive(Default)]
     #[schema(default = Period::default)]
     Period, Hourly, {
@@ -120,7 +120,7 @@ impl Hooks {
         }
         let starts = self.bucket_starts(period, start, end);
         if starts.len() > MAX_BUCKETS {
-            return invalid("start", format!("must be so near to end that there are at most {MAX_BUCKETS} buckets"));
+            return invalid("start", format!("must be closer to end: the range has more than {MAX_BUCKETS} buckets"));
         }
         let mut read = self.db().read_snapshot().await?;
         store::find_hook(&mut read, id).await?.ok_or_else(|| HookError::not_found(id.as_str()))?;

@@ -199,7 +199,7 @@ fn require_named_agent(hook: &Hook, agents: &HashMap<String, AgentId>) -> Result
     if agents.contains_key(agent) || agents.values().any(|id| id.as_str() == agent) {
         return Ok(());
     }
-    Err(bad_config("agent", "names no agent that is there; GET /api/agents lists them".to_owned()))
+    Err(bad_config("agent", "names an unknown agent; list agents with GET /api/agents".to_owned()))
 }
 
 /// Checks that the hook named by a `call_hook` action exists.
@@ -207,7 +207,7 @@ async fn require_called_hook(tx: &mut Tx, hook: &Hook) -> Result<(), HookError> 
     if let Action::Builtin(BuiltinAction::CallHook { hook_id }) = &hook.action
         && store::find_hook(tx, hook_id).await?.is_none()
     {
-        return Err(bad_config("hook_id", "names no hook that is there; GET /api/hooks lists them".to_owned()));
+        return Err(bad_config("hook_id", "names an unknown hook; list hooks with GET /api/hooks".to_owned()));
     }
     Ok(())
 }
@@ -217,7 +217,7 @@ async fn require_agent(tx: &mut Tx, agents: &Agents, hook: &Hook) -> Result<(), 
     if let Some(agent) = &hook.agent_id
         && !agents.is_alive(tx, agent).await?
     {
-        let message = "names no agent that is there".to_owned();
+        let message = "names an unknown agent; list agents with GET /api/agents".to_owned();
         return Err(HookError::Invalid { problems: vec![FieldProblem { field: "scope".to_owned(), message }] });
     }
     Ok(())

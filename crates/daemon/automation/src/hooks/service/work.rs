@@ -15,10 +15,8 @@ pub(crate) async fn insert_work(
     work: &NewWork<'_>,
 ) -> Result<bool, StoreError> {
     if work.depth > MAX_DEPTH {
-        let reason = format!(
-            "hooks that led to each other's events end after {MAX_DEPTH}: this event came of a chain of {}",
-            work.depth
-        );
+        let reason =
+            format!("hook chain limit reached ({MAX_DEPTH}): this event was caused by a chain of {} hooks", work.depth);
         executions::insert_skipped(tx, &ExecutionId::generate(ids), work, &reason).await
     } else if hook.is_queued() {
         let added = deliveries::insert_deliveries(tx, &[(HookDeliveryId::generate(ids), *work)]).await?;

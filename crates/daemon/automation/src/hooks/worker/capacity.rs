@@ -26,7 +26,7 @@ use crate::hooks::store::queue::{self, Backlog, QueueKind};
 
 /// Error of work that is rejected because its hook is stalled.
 pub(super) const BACKLOG_FULL: &str =
-    "too much waits for this hook already, and it gets nowhere; retry this one when its receiver is back";
+    "the hook is stalled and its backlog is full; retry the delivery when the receiver is available again";
 /// A hook whose oldest due delivery is older than this is considered stalled.
 const STALL_THRESHOLD: Duration = Duration::from_secs(15 * 60);
 /// Minimum time for which a backlog count is reused.

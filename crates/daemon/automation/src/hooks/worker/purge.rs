@@ -61,8 +61,8 @@ impl PurgeTask for PurgeHooks {
     const WORKER: &'static str = "hooks.purge";
     const DESCRIPTION: &'static str = "Deletes old deliveries, executions and statistics of hooks.";
     const RETENTION: &'static [Retention] = &[
-        Retention { what: "Delivered hook deliveries", kept: SUCCESS_RETENTION },
-        Retention { what: "Hook deliveries that failed for good", kept: DEAD_LETTER_RETENTION },
+        Retention { what: "Successful hook deliveries", kept: SUCCESS_RETENTION },
+        Retention { what: "Dead-lettered hook deliveries", kept: DEAD_LETTER_RETENTION },
         Retention { what: "Executions of hooks", kept: EXECUTION_RETENTION },
         Retention { what: "Statistics of hooks", kept: STATISTICS_RETENTION },
     ];

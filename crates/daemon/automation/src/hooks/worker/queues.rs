@@ -71,7 +71,7 @@ async fn deliver(hooks: Hooks, recorder: Arc<Recorder>, task: Task) {
     let sent = match &hook.hook.action {
         Action::Http(http) => act::send(&hooks, &hook, &claim, http, || permit.count_as_slow()).await,
         Action::Broken(problem) => SendOutcome::unsendable(problem),
-        Action::Python(_) | Action::Builtin(_) => SendOutcome::unsendable("the hook sends nothing"),
+        Action::Python(_) | Action::Builtin(_) => SendOutcome::unsendable("the hook is no longer an http hook"),
     };
     let jitter = hooks.context().entropy.unit();
     recorder.record(DeliveryAttempt { hook, claim, is_probe, sent, jitter }, permit);

@@ -8,39 +8,39 @@ use agentd_net::NetError;
 /// Error of sending an email. Messages include the server and its reply, never the user name or password.
 #[derive(Debug, thiserror::Error)]
 pub enum EmailError {
-    #[error("email is off; set enabled, smtp_host and from_address with PUT /api/settings/email")]
+    #[error("email is disabled; set enabled, smtp_host and from_address with PUT /api/settings/email")]
     Off,
-    #[error("a user name is set for the mail server but no password; set it with PUT /api/settings/email")]
+    #[error("the password of the mail server is not set, but the user name is; set it with PUT /api/settings/email")]
     NoPassword,
     #[error("{}", .0)]
     Refused(NetError),
     #[error("{}", .0)]
     Unreachable(NetError),
-    #[error("the connection to {server} broke off {during}")]
+    #[error("the connection to {server} was lost {during}")]
     Lost { server: String, during: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("{server} took too long {during}")]
+    #[error("{server} timed out {during}")]
     Timeout { server: String, during: &'static str },
-    #[error("{server} does not speak SMTP as expected {during}: {problem}")]
+    #[error("{server} sent an unexpected response {during}: {problem}")]
     Protocol { server: String, during: &'static str, problem: String },
     #[error(
-        "the protected connection (TLS) to {server} failed: {problem}; check tls, smtp_port and smtp_host in the email settings"
+        "the TLS connection to {server} failed: {problem}; check tls, smtp_port and smtp_host in the email settings"
     )]
     Tls { server: String, problem: String },
-    #[error("{server} offers no STARTTLS; set tls to implicit, or to none if nobody can listen in between")]
+    #[error("{server} offers no STARTTLS; set tls to implicit, or to none if the network is trusted")]
     NoStarttls { server: String },
-    #[error("{server} offers no way to log in that is known here (PLAIN, LOGIN); check tls, or set username to null")]
+    #[error("{server} offers no supported login method (PLAIN, LOGIN); check tls, or set username to null")]
     NoMechanism { server: String },
-    #[error("{server} refused the user name or the password ({code}); check both in the email settings")]
+    #[error("{server} rejected the user name or password ({code}); check both in the email settings")]
     Authentication { server: String, code: u16 },
-    #[error("{server} refused the sender {from}: {reply}")]
+    #[error("{server} rejected the sender {from}: {reply}")]
     Sender { server: String, from: String, reply: String, is_permanent: bool },
-    #[error("{server} refused the recipient {to}: {reply}")]
+    #[error("{server} rejected the recipient {to}: {reply}")]
     Recipient { server: String, to: String, reply: String, is_permanent: bool },
-    #[error("{server} refused the message: {reply}")]
+    #[error("{server} rejected the message: {reply}")]
     Message { server: String, reply: String, is_permanent: bool },
-    #[error("{address} cannot be written to: {problem}")]
+    #[error("cannot send to {address}: {problem}")]
     Address { address: String, problem: String },
-    #[error("the mail could not be written")]
+    #[error("failed to encode the email")]
     Writing(#[source] lettre::error::Error),
     #[error(transparent)]
     Settings(#[from] SettingsError),

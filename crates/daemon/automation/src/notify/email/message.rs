@@ -54,8 +54,8 @@ pub(super) fn encode(mail: &Mail<'_>, from: &str, now: Timestamp) -> Result<Enco
 /// Parses an address and converts its domain to ASCII (IDNA).
 fn address(text: &str) -> Result<Address, EmailError> {
     let wrong = |problem: &str| EmailError::Address { address: text.to_owned(), problem: problem.to_owned() };
-    let (local, domain) = text.rsplit_once('@').ok_or_else(|| wrong("it has no @"))?;
-    let domain = Host::parse(domain).map_err(|_| wrong("its domain is not valid"))?;
+    let (local, domain) = text.rsplit_once('@').ok_or_else(|| wrong("the address has no @"))?;
+    let domain = Host::parse(domain).map_err(|_| wrong("the domain of the address is not valid"))?;
     Address::new(local, domain.to_string()).map_err(|error| wrong(&error.to_string()))
 }
 

@@ -105,7 +105,7 @@ impl Email {
         let owner = self.owner();
         let to = if message.channel.is_empty() { &owner } else { &message.channel };
         if to.is_empty() {
-            let message = "the profile has no email, and the message names no address".to_owned();
+            let message = "no recipient: the message names no address, and the profile has no email".to_owned();
             return Err(DeliveryFailure { message, retry: Retry::Later });
         }
         let mail = Mail {

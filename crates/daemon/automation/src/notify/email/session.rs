@@ -23,13 +23,13 @@ use super::message::EncodedMail;
 use super::stream::{BoundedStream, MAX_REPLY_BYTES, ReplyTooLong};
 use super::tls::Tls;
 
-const GREETING: &str = "while it greeted";
-const TLS_HANDSHAKE: &str = "while the connection was being protected";
-const LOGIN: &str = "while logging in";
-const ENVELOPE: &str = "while it heard sender and recipient";
-const MESSAGE: &str = "while it took the message";
+const GREETING: &str = "during the greeting";
+const TLS_HANDSHAKE: &str = "during the TLS handshake";
+const LOGIN: &str = "during login";
+const ENVELOPE: &str = "while sending the envelope";
+const MESSAGE: &str = "while sending the message";
 /// Problem text of an overlong reply.
-const TOO_LONG: &str = "its reply is too long";
+const TOO_LONG: &str = "the reply is too long";
 /// Maximum length of a reply quoted in an error, in characters.
 const MAX_SHOWN_CHARACTERS: usize = 200;
 /// Timeout of the QUIT command, which is optional.
@@ -70,14 +70,14 @@ impl Server {
     fn failure(&self, during: &'static str, error: SmtpError) -> EmailError {
         if let Some(code) = error.status() {
             let reply = self.shown(&reply_text(&error));
-            return self.protocol(during, format!("it answered {} {reply}", u16::from(code)));
+            return self.protocol(during, format!("the server responded with {} {reply}", u16::from(code)));
         }
         if ReplyTooLong::is_cause_of(&error) {
             return self.protocol(during, TOO_LONG);
         }
         if error.is_response() || error.is_client() {
             // The error text of lettre may quote arbitrary input, so it is not included.
-            return self.protocol(during, "its answer is no reply of SMTP, or was cut off");
+            return self.protocol(during, "the response is not a complete SMTP reply");
         }
         self.lost(during, error)
     }
@@ -86,7 +86,7 @@ impl Server {
     /// lines, is hidden.
     fn shown(&self, reply: &str) -> String {
         if self.login.as_ref().is_some_and(|login| login_redactor(login).is_repeated_in(reply)) {
-            return "(what it said is not shown, for it repeats the login)".to_owned();
+            return "(reply hidden because it repeats the login)".to_owned();
         }
         let is_break = |c: char| matches!(c, '\r' | '\n' | '\t');
         let line: String =
@@ -199,7 +199,8 @@ async fn expect_reply(tcp: &mut TcpStream, server: &Server, code: &str) -> Resul
     }
     let reply = String::from_utf8_lossy(&bytes).into_owned();
     if !reply.starts_with(code) {
-        return Err(server.protocol(GREETING, format!("it answered {}", server.shown(&without_inner_codes(&reply)))));
+        return Err(server
+            .protocol(GREETING, format!("the server responded with {}", server.shown(&without_inner_codes(&reply)))));
     }
     Ok(reply)
 }
@@ -231,9 +232,9 @@ async fn log_in(
             Some(code) => EmailError::Authentication { server: server.name(), code: code.into() },
             None if ReplyTooLong::is_cause_of(&error) => server.protocol(LOGIN, TOO_LONG),
             None if error.is_response() || error.is_client() => {
-                server.protocol(LOGIN, "it asked or answered something unknown")
+                server.protocol(LOGIN, "the server sent an unknown challenge or reply")
             }
-            None => server.lost(LOGIN, io::Error::other("the connection ended")),
+            None => server.lost(LOGIN, io::Error::other("the connection was closed")),
         }),
     }
 }
@@ -248,7 +249,7 @@ pub(super) async fn submit(
     let mut parameters = Vec::new();
     if !AsRef::<str>::as_ref(&encoded.to).is_ascii() || !AsRef::<str>::as_ref(&encoded.from).is_ascii() {
         if !connection.server_info().supports_feature(Extension::SmtpUtfEight) {
-            let problem = format!("{} takes no addresses beyond ASCII (SMTPUTF8)", server.name());
+            let problem = format!("{} does not support non-ASCII addresses (SMTPUTF8)", server.name());
             return Err(EmailError::Address { address: encoded.to.to_string(), problem });
         }
         parameters.push(MailParameter::SmtpUtfEight);

@@ -63,7 +63,7 @@ fn problem(error: &std::io::Error) -> String {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let text = match cause {
         Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "nobody whom this machine trusts vouches for its certificate"
+            "the issuer of its certificate is not trusted by this machine"
         }
         Some(rustls::Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
@@ -72,7 +72,7 @@ fn problem(error: &std::io::Error) -> String {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => "its certificate is for another name",
         Some(other) => return other.to_string(),
-        None => "the server broke it off",
+        None => "the server closed the connection",
     };
     text.to_owned()
 }

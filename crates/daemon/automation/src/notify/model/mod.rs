@@ -42,7 +42,7 @@ pub(super) fn is_hook_key(key: Option<&str>) -> bool {
 /// Retention of messages after their end.
 pub(super) const RETENTION_PERIOD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Format of a message body.
+/// Format of a message body: `markdown`, `text`, `html` or `json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageFormat {
@@ -70,6 +70,8 @@ impl MessageFormat {
     }
 }
 
+/// Status of a notification: `pending` (waiting for an attempt, or being sent), `sent` or `dead_letter` (no further
+/// attempts; the error contains the reason).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotificationStatus {

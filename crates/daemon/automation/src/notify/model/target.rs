@@ -51,10 +51,11 @@ impl Target {
             Self::Email(_) | Self::Webhook(_) | Self::Push(_) => None,
             Self::Channel { platform, .. } if CHANNEL_PLATFORMS.contains(&platform.as_str()) => None,
             Self::Channel { platform, .. } if ["http", "https"].contains(&platform.as_str()) => {
-                Some("is a url; write webhook:<url>".to_owned())
+                Some("is a URL; use webhook:<url>".to_owned())
             }
             Self::Channel { platform, .. } => Some(format!(
-                "must be email:<address>, webhook:<url>, push:, or <platform>:<channel> with one of {}; there is no `{platform}`",
+                "must be email:<address>, webhook:<url>, push:, or <platform>:<channel> with one of {}; \
+                 `{platform}` is not a known platform",
                 CHANNEL_PLATFORMS.join(", ")
             )),
         }
@@ -83,7 +84,7 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let problem = |problem| Err(TargetError { problem });
-        let Some((platform, channel)) = text.split_once(':') else { return problem("there is no colon in it") };
+        let Some((platform, channel)) = text.split_once(':') else { return problem("the colon is missing") };
         match platform {
             // The address in the profile.
             Self::EMAIL if channel.is_empty() => return Ok(Self::Email(String::new())),
@@ -91,21 +92,26 @@ impl FromStr for Target {
             _ => {}
         }
         if channel.is_empty() || channel.len() > MAX_CHANNEL || channel.chars().any(char::is_control) {
-            return problem("what follows the colon is empty, too long, or has control characters");
+            return problem(
+                "the part after the colon is empty, longer than 2048 bytes, or contains control characters",
+            );
         }
         match platform {
             Self::EMAIL if is_mailbox(channel) => Ok(Self::Email(channel.to_owned())),
-            Self::EMAIL => problem("what follows `email:` is no address"),
+            Self::EMAIL => problem("the part after `email:` is not an email address"),
             Self::WEBHOOK => match Url::parse(channel) {
                 Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self::Webhook(url)),
-                _ => problem("what follows `webhook:` is no http(s) url"),
+                _ => problem("the part after `webhook:` is not an http(s) URL"),
             },
             Self::PUSH if is_device(channel) => Ok(Self::Push(channel.to_owned())),
-            Self::PUSH => problem("what follows `push:` is no id of a device"),
+            Self::PUSH => problem("the part after `push:` is not a device id"),
             _ if is_platform(platform) => {
                 Ok(Self::Channel { platform: platform.to_owned(), channel: channel.to_owned() })
             }
-            _ => problem("a platform has a lower-case letter, then letters, digits and `_`, at most 32"),
+            _ => problem(
+                "the platform must be a lowercase letter followed by lowercase letters, digits and `_`, at most 32 \
+                 characters",
+            ),
         }
     }
 }

@@ -42,7 +42,7 @@ use super::error::NotifyError;
 /// Vault scope of the daemon's VAPID key.
 const KEY_SCOPE: &str = "push";
 const KEY_NAME: &str = "vapid_key";
-const KEYS_LOST: &str = "the keys of the device are lost; switch it off and on again on it";
+const KEYS_LOST: &str = "the keys of the device are missing; disable and enable push notifications on the device";
 const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// Vault name of a subscription within the scope of its device.
 const KEYS: &str = "subscription";
@@ -146,7 +146,7 @@ impl Push {
         let mut problems = Problems::new();
         let url = Url::parse(new.endpoint.expose()).ok().filter(|_| new.endpoint.expose().len() <= MAX_ENDPOINT);
         let fault = match &url {
-            None => Some("must be a url of at most 2048 characters".to_owned()),
+            None => Some("must be a URL of at most 2048 characters".to_owned()),
             Some(url) => endpoint_fault(url)
                 .map(str::to_owned)
                 .or_else(|| self.0.client.check_url(url).err().map(|refusal| refusal.to_string())),
@@ -250,6 +250,6 @@ impl Push {
     }
 
     fn unreadable(error: &NotifyError) -> String {
-        format!("the device cannot be read ({}): {error}", error.code())
+        format!("failed to load the device ({}): {error}", error.code())
     }
 }

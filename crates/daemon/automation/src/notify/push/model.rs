@@ -133,10 +133,10 @@ pub(super) fn endpoint_fault(url: &Url) -> Option<&'static str> {
         Some(Host::Ipv6(address)) => address.is_loopback(),
     };
     match url.scheme() {
-        _ if !url.username().is_empty() || url.password().is_some() => Some("must hold no user and no password"),
+        _ if !url.username().is_empty() || url.password().is_some() => Some("must not contain a user name or password"),
         "https" => None,
         "http" if is_local => None,
-        _ => Some("must be an https url"),
+        _ => Some("must be an https URL"),
     }
 }
 

@@ -77,18 +77,23 @@ fn classify(service: &str, status: StatusCode, retry_after_delay: Option<Duratio
     if status.is_success() {
         return Ok(());
     }
-    let answer = format!("{service} answered {status}");
+    let answer = format!("{service} responded with {status}");
     let is_gone = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
     let is_transient =
         matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT) || status.is_server_error();
     let message = match status {
         _ if is_gone => {
-            format!("{answer}: the device is not there any more, and was removed; switch it on again on it")
+            format!(
+                "{answer}: the subscription has expired, and the device was removed; enable push notifications \
+                 on the device again"
+            )
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            format!("{answer}: it does not take this daemon's key for the device; switch it off and on again on it")
+            format!(
+                "{answer}: the service rejected the daemon's key; disable and enable push notifications on the device"
+            )
         }
-        _ if status.is_redirection() => format!("{answer}, and redirects are not followed"),
+        _ if status.is_redirection() => format!("{answer}; redirects are not followed"),
         _ => answer,
     };
     let retry = match retry_after_delay {

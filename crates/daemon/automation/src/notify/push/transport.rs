@@ -26,10 +26,10 @@ impl Transport for Push {
         async move {
             let details = self.details(message);
             if details.expires_at.is_some_and(|end| end <= self.now()) {
-                return Err(DeliveryFailure::permanent("its time was over before it could be sent"));
+                return Err(DeliveryFailure::permanent("the message expired before it was sent"));
             }
             if !self.is_pending(&details).await? {
-                return Err(DeliveryFailure::obsolete("it was answered before it could be sent"));
+                return Err(DeliveryFailure::obsolete("the request was answered before the message was sent"));
             }
             match message.channel.as_str() {
                 "" => self.send_to_each(message, &details).await,
@@ -52,8 +52,8 @@ impl Push {
         let device = self.device(id).await?;
         let is_german = self.0.settings.interface().language.starts_with("de");
         let (title, body) = match is_german {
-            true => ("agentd kann dieses Gerät wecken", "So sieht eine Nachricht aus."),
-            false => ("agentd can wake this device", "This is what a message looks like."),
+            true => ("Push-Benachrichtigungen funktionieren", "Dies ist eine Testnachricht von agentd."),
+            false => ("Push notifications work", "This is a test message from agentd."),
         };
         let details =
             PushDetails { url: "/settings/notifications".to_owned(), tag: "test".to_owned(), ..PushDetails::default() };
@@ -103,9 +103,11 @@ impl Push {
         let found = outcomes_by_key(&mut read, std::slice::from_ref(key)).await.map_err(later)?;
         match found.get(key).map(|(status, _)| *status) {
             Some(NotificationStatus::Sent) => Ok(()),
-            Some(NotificationStatus::Pending) => Err(DeliveryFailure::later("what it takes away is still on its way")),
+            Some(NotificationStatus::Pending) => {
+                Err(DeliveryFailure::later("the message to withdraw is still being delivered"))
+            }
             Some(NotificationStatus::DeadLetter) | None => {
-                Err(DeliveryFailure::obsolete("the device has nothing that it could take away"))
+                Err(DeliveryFailure::obsolete("the device did not receive the message to withdraw"))
             }
         }
     }
@@ -139,9 +141,10 @@ impl Push {
         };
         let sent = self.0.context.db.write(send).await;
         match sent.map_err(|error| DeliveryFailure::later(error.to_string()))? {
-            0 if is_closing => Err(DeliveryFailure::obsolete("no device has what it could take away")),
+            0 if is_closing => Err(DeliveryFailure::obsolete("no device received the message to withdraw")),
             0 => Err(DeliveryFailure::permanent(
-                "no device is to be woken; open the page on one, and switch it on in its settings under Notifications",
+                "no push device is registered; open the web UI on a device and enable push notifications in its \
+                 settings under Notifications",
             )),
             _ => Ok(Delivered::default()),
         }
@@ -156,7 +159,7 @@ impl Push {
         let receipt = match self.device(id).await {
             Ok(device) => self.send_to_device(&device, message, details).await,
             Err(NotifyError::DeviceNotFound) => {
-                return Err(DeliveryFailure::permanent("the device is not to be woken any more"));
+                return Err(DeliveryFailure::permanent("the push device was removed"));
             }
             Err(NotifyError::NotPushed(error)) => Err(DeliveryFailure::permanent(error).into()),
             Err(error) => return Err(DeliveryFailure::later(Self::unreadable(&error))),
@@ -170,7 +173,7 @@ impl Push {
     async fn send_to_device(&self, device: &Device, message: &Outgoing, details: &PushDetails) -> Receipt {
         let service = device.endpoint.origin().ascii_serialization();
         if self.0.silent.contains(&service, self.now()) {
-            let error = format!("{service} did not answer, and is left alone for a moment");
+            let error = format!("{service} did not respond and is suspended for a short time");
             return Err(DeliveryFailure::later(error).into());
         }
         let body = match message.format {

@@ -28,14 +28,16 @@ pub(super) fn routes() -> Routes<Notify> {
     )
 }
 
+/// Recipient of a test email.
 #[derive(Debug, Deserialize, ToSchema)]
 struct EmailTest {
-    /// Recipient. Default: the `email` of the profile.
+    /// Email address of the recipient. Default: the `email` of the profile.
     #[serde(default)]
     #[schema(min_length = 3, max_length = 254)]
     to: Option<String>,
 }
 
+/// Result of a test email.
 #[derive(Debug, Serialize, ToSchema)]
 struct EmailTested {
     /// Always true.
@@ -76,16 +78,19 @@ struct NotificationView {
     /// Address of the recipient: for a webhook only scheme and host, for `push` the device id, or empty for all
     /// devices.
     channel: String,
+    /// Subject of the message: one line of at most 300 characters.
     subject: String,
+    /// Format of the body.
     format: MessageFormat,
+    /// Status of the notification.
     status: NotificationStatus,
     /// Number of attempts since the last manual retry.
     attempt_count: u32,
     /// Time of the next attempt; null if no attempt is scheduled.
     next_attempt_at: Option<Timestamp>,
-    /// Identifier of the message at the recipient, such as the `Message-ID` of an email.
+    /// Identifier of the message at the recipient, such as the `Message-ID` of an email; null until it is sent.
     reference: Option<String>,
-    /// Error of the last failed attempt.
+    /// Error of the last failed attempt; null if no attempt failed.
     error: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -115,12 +120,14 @@ impl From<&StoredNotification> for NotificationView {
 struct NotificationWithBody {
     #[serde(flatten)]
     notification: NotificationView,
+    /// Body in the format named by `format`, at most 262,144 bytes.
     body: String,
 }
 
 /// Page of notifications, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 struct NotificationList {
+    /// Notifications of this page.
     notifications: Vec<NotificationView>,
     /// Total number of matches on all pages.
     total: u64,
@@ -135,8 +142,10 @@ struct NotificationQuery {
     /// Returns only notifications of this platform: `email`, `webhook`, `push`, or a chat platform.
     #[param(max_length = 64)]
     platform: Option<String>,
+    /// Maximum number of notifications to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of notifications to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -168,7 +177,7 @@ async fn list_notifications(
 /// Returns the notification with its body.
 #[utoipa::path(
     get, path = "/api/notifications/{id}", tag = "notifications",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Notification id")),
     responses((status = 200, body = NotificationWithBody)),
 )]
 async fn get_notification(
@@ -184,7 +193,7 @@ async fn get_notification(
 /// Requeues a dead letter for immediate sending, and resets its attempt count.
 #[utoipa::path(
     post, path = "/api/notifications/{id}/retry", tag = "notifications",
-    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    params(("id" = String, Path, description = "Notification id"), IdempotencyKey),
     responses(
         (status = 200, body = NotificationView),
         (status = 409, body = ErrorBody, description = "The notification is not a dead letter"),

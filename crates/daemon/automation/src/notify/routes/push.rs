@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use crate::notify::push::{NewSubscription, PushSubscription, PushSubscriptionId};
 use crate::notify::service::Notify;
 
+/// Public key for push subscriptions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PushKey {
     /// Public key, a P-256 point in base64url: the `applicationServerKey` of `PushManager.subscribe`.
@@ -31,9 +32,10 @@ struct PushKeys {
 /// Subscription as returned by `PushSubscription.toJSON()` in a browser.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct NewPushSubscription {
-    /// HTTPS URL at the browser's push service.
+    /// URL at the browser's push service, at most 2,048 characters. Must use HTTPS, except on the local machine.
     #[schema(value_type = String, min_length = 1, max_length = 2_048, write_only)]
     endpoint: Secret,
+    /// Keys of the browser that encrypt the messages.
     #[schema(inline)]
     keys: PushKeys,
 }
@@ -45,14 +47,17 @@ pub(super) struct SubscriptionView {
     id: PushSubscriptionId,
     /// SHA-256 of the address in hex, by which a browser identifies its own subscription.
     endpoint_sha256: String,
-    /// Scheme and host of the push service.
+    /// Scheme and host of the push service, such as `https://fcm.googleapis.com`.
     service: String,
-    /// `User-Agent` of the browser.
+    /// `User-Agent` of the browser at registration, truncated to 300 characters.
     user_agent: String,
+    /// Time of the last registration of the device.
     created_at: Timestamp,
+    /// Time at which the push service last accepted a message; null if it never did.
     last_success_at: Option<Timestamp>,
+    /// Time of the last failed request to the push service; null if none failed.
     last_failure_at: Option<Timestamp>,
-    /// Last error; null since the last success.
+    /// Error of the last request; null if it succeeded or none was sent.
     last_error: Option<String>,
 }
 
@@ -71,19 +76,23 @@ impl From<&PushSubscription> for SubscriptionView {
     }
 }
 
-/// Push devices, newest first.
+/// List of all push devices.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PushSubscriptionList {
+    /// Push devices, newest first.
     subscriptions: Vec<SubscriptionView>,
+    /// Number of push devices, at most 50.
     total: usize,
 }
 
+/// Result of removing a push device.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PushSubscriptionDeleted {
     /// Always true.
     deleted: bool,
 }
 
+/// Result of a push test.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PushTested {
     /// Always true.
@@ -142,7 +151,7 @@ pub(super) async fn create_push_subscription(
 /// Remove a push device
 #[utoipa::path(
     delete, path = "/api/notifications/push/subscriptions/{id}", tag = "notifications",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Push device id")),
     responses((status = 200, body = PushSubscriptionDeleted)),
 )]
 pub(super) async fn delete_push_subscription(
@@ -159,7 +168,7 @@ pub(super) async fn delete_push_subscription(
 /// at the push service is removed.
 #[utoipa::path(
     post, path = "/api/notifications/push/subscriptions/{id}/test", tag = "notifications",
-    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    params(("id" = String, Path, description = "Push device id"), IdempotencyKey),
     responses(
         (status = 200, body = PushTested),
         (status = 502, body = ErrorBody, description = "`push_refused`: the push service rejected the message"),

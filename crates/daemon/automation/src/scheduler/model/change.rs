@@ -15,13 +15,14 @@ const MAX_TIME_LIMIT_SECONDS: u32 = 86_400;
 const MAX_NAME_CHARACTERS: usize = 200;
 const MAX_GOAL_CHARACTERS: usize = 20_000;
 
-/// Changes of a delivery rule.
+/// Changes of a delivery rule. Omitted fields keep their value.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct DeliveryChange {
-    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the registered devices.
+    /// Target: `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the registered devices.
     #[serde(default)]
     #[schema(value_type = String, min_length = 3, max_length = 2_100, example = "slack:#reports")]
     pub channel: Option<String>,
+    /// Format of the message.
     #[serde(default)]
     #[schema(value_type = MessageFormat)]
     pub format: Option<MessageFormat>,

@@ -17,6 +17,8 @@ const DEFAULT_TIME_LIMIT_SECONDS: u32 = 3_600;
 
 string_enum!(
     // Memory has a schema named JobStatus too.
+    /// Status of a job: `active` (runs when it is due), `paused` (does not run until it is resumed or triggered),
+    /// `completed` (one-time job whose run has ended) or `failed` (one-time job whose run failed permanently).
     #[schema(as = ScheduledJobStatus)]
     JobStatus {
         /// Runs when it is due.
@@ -31,7 +33,9 @@ string_enum!(
 );
 
 string_enum!(
-    /// Handling of a slot that is due while a run of the job is open.
+    /// Handling of a slot that is due while a run of the job is open: `skip` (skips the slot), `buffer_one` (queues at
+    /// most one slot until the run ends), `allow` (runs the slot concurrently) or `cancel_other` (cancels the open runs
+    /// and runs the slot).
     OverlapPolicy {
         /// Skips the slot.
         Skip = "skip",
@@ -45,7 +49,8 @@ string_enum!(
 );
 
 string_enum!(
-    /// Autonomy of the agent in a run.
+    /// Autonomy of the agent in a run: `autonomous`, or `approval_required` (every tool that changes something requires
+    /// approval; the run waits for the response).
     JobExecutionMode {
         Autonomous = "autonomous",
         /// Every tool that changes something requires approval; the run waits for the response.
@@ -63,18 +68,21 @@ impl JobExecutionMode {
     }
 }
 
-string_enum!(ConditionType {
-    /// An expression in CEL.
-    Expression = "expression",
-});
+string_enum!(
+    /// Language of a condition: `expression`, an expression in CEL.
+    ConditionType {
+        /// An expression in CEL.
+        Expression = "expression",
+    }
+);
 
 /// Destination of a run's output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryRule {
-    /// `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the registered devices.
+    /// Target: `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the registered devices.
     #[schema(min_length = 3, max_length = 2_100, example = "slack:#reports")]
     pub channel: String,
-    /// Format of the message; default `markdown`.
+    /// Format of the message. Default: `markdown`.
     #[serde(default)]
     pub format: MessageFormat,
 }
@@ -82,9 +90,10 @@ pub struct DeliveryRule {
 /// Condition that must be true for a run to start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobCondition {
+    /// Language of the condition: always `expression`, an expression in CEL.
     #[serde(rename = "type")]
     pub kind: ConditionType,
-    /// CEL expression over `now`, `job`, `last_run` (null before the first run) and `run_count`.
+    /// CEL expression over `now`, `job`, `last_run` (null before the first run) and `run_count`, 1 to 1,000 characters.
     #[schema(min_length = 1, max_length = 1_000, example = "last_run == null || last_run.status == 'success'")]
     pub expression: String,
 }

@@ -17,44 +17,49 @@ const DEFAULT_BASE_SECONDS: u32 = 60;
 /// rule.
 const MAX_INTERRUPTED_ATTEMPTS: u32 = 3;
 
-string_enum!(RetryStrategy {
-    /// No retry.
-    None = "none",
-    /// Constant delay.
-    Fixed = "fixed",
-    /// Delay that grows by the base delay with each attempt.
-    Linear = "linear",
-    /// Delay that doubles with each attempt, up to one day.
-    Exponential = "exponential",
-});
+string_enum!(
+    /// Growth of the delay between attempts: `none` (no retry), `fixed` (constant), `linear` (grows by the base delay
+    /// with each attempt) or `exponential` (doubles with each attempt, up to one day).
+    RetryStrategy {
+        /// No retry.
+        None = "none",
+        /// Constant delay.
+        Fixed = "fixed",
+        /// Delay that grows by the base delay with each attempt.
+        Linear = "linear",
+        /// Delay that doubles with each attempt, up to one day.
+        Exponential = "exponential",
+    }
+);
 
 /// Number of attempts of a run and the delay between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetryRule {
-    /// Maximum number of attempts, including the first; default 3.
+    /// Maximum number of attempts, including the first; 1 to 10. Default: 3.
     #[serde(default = "default_attempts")]
     #[schema(minimum = 1, maximum = 10)]
     pub max_attempts: u32,
-    /// Growth of the delay; default `exponential`.
+    /// Growth of the delay between attempts. Default: `exponential`.
     #[serde(default = "default_strategy")]
     pub strategy: RetryStrategy,
-    /// Base delay in seconds, with millisecond precision; default 60.
+    /// Base delay in seconds with millisecond precision, 0 to 86,400. Default: 60.
     #[serde(default = "default_base")]
     #[schema(value_type = f64, minimum = 0, maximum = 86_400)]
     pub base_delay: BaseDelay,
 }
 
-/// Changes of a retry rule.
+/// Changes of a retry rule. Omitted fields keep their value.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 pub struct RetryChange {
-    /// Maximum number of attempts, including the first.
+    /// Maximum number of attempts, including the first; 1 to 10.
     #[serde(default)]
     #[schema(value_type = u32, minimum = 1, maximum = 10)]
     pub max_attempts: Option<u32>,
+    /// Growth of the delay between attempts.
     #[serde(default)]
     #[schema(value_type = RetryStrategy)]
     pub strategy: Option<RetryStrategy>,
-    /// Base delay in seconds, with millisecond precision.
+    /// Base delay in seconds with millisecond precision, 0 to 86,400.
     #[serde(default)]
     #[schema(value_type = f64, minimum = 0, maximum = 86_400)]
     pub base_delay: Option<BaseDelay>,

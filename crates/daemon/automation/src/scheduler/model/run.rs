@@ -24,18 +24,23 @@ const MAX_ERROR_BYTES: usize = 2_000;
 const INTERRUPTED: &str =
     "The daemon was stopped before the attempt was complete; what its tools did until then stays done.";
 
-string_enum!(RunStatus {
-    /// Waiting for its due time, for other runs of its job, or for its next attempt.
-    Pending = "pending",
-    Running = "running",
-    Success = "success",
-    Failed = "failed",
-    Cancelled = "cancelled",
-    /// Not executed; `error` contains the reason.
-    Skipped = "skipped",
-    /// The last attempt exceeded its time limit.
-    Timeout = "timeout",
-});
+string_enum!(
+    /// Status of a run: `pending` (waiting for its due time, for other runs of its job, or for its next attempt),
+    /// `running`, `success`, `failed`, `cancelled`, `skipped` (not executed; `error` contains the reason) or `timeout`
+    /// (the last attempt exceeded its time limit).
+    RunStatus {
+        /// Waiting for its due time, for other runs of its job, or for its next attempt.
+        Pending = "pending",
+        Running = "running",
+        Success = "success",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        /// Not executed; `error` contains the reason.
+        Skipped = "skipped",
+        /// The last attempt exceeded its time limit.
+        Timeout = "timeout",
+    }
+);
 
 impl RunStatus {
     #[must_use]
@@ -49,21 +54,27 @@ impl RunStatus {
     }
 }
 
-string_enum!(RunCause {
-    Schedule = "schedule",
-    /// Triggered manually.
-    Manual = "manual",
-    Chain = "chain",
-});
+string_enum!(
+    /// Reason a run was created: `schedule`, `manual` (triggered manually) or `chain`.
+    RunCause {
+        Schedule = "schedule",
+        /// Triggered manually.
+        Manual = "manual",
+        Chain = "chain",
+    }
+);
 
-string_enum!(StopReason {
-    Cancel = "cancel",
-    Timeout = "timeout",
-    /// Replaced by a later slot of the job.
-    Replaced = "replaced",
-    /// The job was paused before the run started.
-    Paused = "paused",
-});
+string_enum!(
+    /// Reason a run was stopped.
+    StopReason {
+        Cancel = "cancel",
+        Timeout = "timeout",
+        /// Replaced by a later slot of the job.
+        Replaced = "replaced",
+        /// The job was paused before the run started.
+        Paused = "paused",
+    }
+);
 
 impl StopReason {
     /// Returns the error message of a run stopped for this reason.
@@ -127,8 +138,9 @@ pub(crate) fn too_many_open_runs() -> String {
 /// Delivery status of the message about a completed run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RunDelivery {
+    /// Status of the message.
     pub status: NotificationStatus,
-    /// Error of the last attempt, or the reason the message was dead-lettered.
+    /// Error of the last attempt, or the reason the message was dead-lettered; null if there was no error.
     pub error: Option<String>,
 }
 

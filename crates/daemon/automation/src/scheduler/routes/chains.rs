@@ -16,23 +16,29 @@ use crate::scheduler::service::{NewChain, Scheduler};
 /// Definition of a new chain.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateChainBody {
+    /// Display name, 1 to 200 characters after trimming.
     #[schema(min_length = 1, max_length = 200)]
     name: String,
-    /// Ids of the jobs; each must be unique.
+    /// Ids of the jobs, 1 to 50; each must be unique.
     #[schema(min_items = 1, max_items = 50)]
     jobs: Vec<String>,
-    /// Dependencies, without cycles. A job starts when all its predecessors have ended and all its `on_success` and
-    /// `on_complete` edges are satisfied. If it has `on_failure` edges, at least one must be satisfied too.
+    /// Dependencies, at most 200, without cycles. A job starts when all its predecessors have ended and all its
+    /// `on_success` and `on_complete` edges are satisfied. If it has `on_failure` edges, at least one must be satisfied
+    /// too.
     #[serde(default)]
     #[schema(max_items = 200)]
     edges: Vec<ChainEdge>,
 }
 
+/// Jobs that start each other's runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainView {
     id: ChainId,
+    /// Display name.
     name: String,
+    /// Ids of the jobs, in the order of the request.
     jobs: Vec<JobId>,
+    /// Dependencies between the jobs.
     edges: Vec<ChainEdge>,
     created_at: Timestamp,
 }
@@ -49,18 +55,22 @@ impl From<&Chain> for ChainView {
     }
 }
 
+/// Page of chains, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainList {
+    /// Chains of this page.
     chains: Vec<ChainView>,
+    /// Total number of chains on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChainQuery {
-    /// Page size. Default: all chains.
+    /// Maximum number of chains to return, 1 to 200. Default: all chains.
     #[param(minimum = 1, maximum = 200)]
     limit: Option<i64>,
+    /// Number of chains to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -116,13 +126,14 @@ pub(super) async fn create_chain(
 /// Get a chain
 #[utoipa::path(
     get, path = "/api/scheduler/chains/{id}", tag = "scheduler",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Chain id")),
     responses((status = 200, body = ChainView)),
 )]
 pub(super) async fn get_chain(State(scheduler): State<Scheduler>, Path(id): Path<ChainId>) -> Answer<ChainView> {
     Ok(Json(ChainView::from(&scheduler.get_chain(&id).await?)))
 }
 
+/// Result of deleting a chain.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainDeleted {
     /// Always true.
@@ -134,7 +145,7 @@ pub(super) struct ChainDeleted {
 /// Does not affect the jobs of the chain or their runs.
 #[utoipa::path(
     delete, path = "/api/scheduler/chains/{id}", tag = "scheduler",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Chain id")),
     responses((status = 200, body = ChainDeleted)),
 )]
 pub(super) async fn delete_chain(State(scheduler): State<Scheduler>, Path(id): Path<ChainId>) -> Answer<ChainDeleted> {
@@ -142,8 +153,10 @@ pub(super) async fn delete_chain(State(scheduler): State<Scheduler>, Path(id): P
     Ok(Json(ChainDeleted { deleted: true }))
 }
 
+/// Chain run created by a trigger.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainTriggered {
+    /// Id of the created chain run.
     chain_run_id: ChainRunId,
 }
 
@@ -152,7 +165,7 @@ pub(super) struct ChainTriggered {
 /// Starts a chain run immediately, from all root jobs.
 #[utoipa::path(
     post, path = "/api/scheduler/chains/{id}/trigger", tag = "scheduler",
-    params(("id" = String, Path, description = "Id of the chain"), IdempotencyKey),
+    params(("id" = String, Path, description = "Chain id"), IdempotencyKey),
     responses(
         (status = 202, body = ChainTriggered),
         (status = 429, body = ErrorBody, description = "Too many runs of a job are open (`too_many_open_runs`)"),
@@ -171,12 +184,15 @@ pub(super) async fn trigger_chain(
 /// Step of a chain run.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainStepView {
+    /// Job of the step.
     job_id: JobId,
-    /// Id of the run; null if the job cannot start.
+    /// Run of the job; null if the job can no longer start.
     run_id: Option<RunId>,
+    /// Status of the run; `skipped` if the job can no longer start.
     status: RunStatus,
 }
 
+/// Run of a chain.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainRunView {
     id: ChainRunId,
@@ -186,6 +202,7 @@ pub(super) struct ChainRunView {
     /// Steps that have started or are due, followed by jobs that can no longer start, as `skipped`.
     steps: Vec<ChainStepView>,
     started_at: Timestamp,
+    /// Time at which the chain run ended; null while running.
     completed_at: Option<Timestamp>,
 }
 
@@ -212,15 +229,20 @@ impl From<&ChainRun> for ChainRunView {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChainRunQuery {
+    /// Maximum number of chain runs to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of chain runs to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
 
+/// Page of chain runs, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainRunList {
+    /// Chain runs of this page.
     runs: Vec<ChainRunView>,
+    /// Total number of chain runs on all pages.
     total: u64,
 }
 
@@ -229,7 +251,7 @@ pub(super) struct ChainRunList {
 /// Returns the runs of a chain, newest first.
 #[utoipa::path(
     get, path = "/api/scheduler/chains/{id}/runs", tag = "scheduler",
-    params(("id" = String, Path, description = "Id of the chain"), ChainRunQuery),
+    params(("id" = String, Path, description = "Chain id"), ChainRunQuery),
     responses((status = 200, body = ChainRunList)),
 )]
 pub(super) async fn list_chain_runs(

@@ -16,7 +16,8 @@ use crate::scheduler::service::{CreateJob, Scheduler, UpdateJob};
 /// Fields of a schedule that cannot be validated without its type.
 const OF_SCHEDULE_TYPE: &[(&str, &[&str])] = &[("schedule.type", &["schedule"])];
 
-/// Initial status of a job.
+/// Initial status of a job: `active` (the schedule starts immediately) or `paused` (the job does not run until it is
+/// resumed or triggered).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum NewJobStatus {
@@ -29,46 +30,48 @@ enum NewJobStatus {
 /// Definition of a new job.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateJobBody {
+    /// Display name, 1 to 200 characters after trimming.
     #[schema(min_length = 1, max_length = 200)]
     name: String,
-    /// Task for the agent.
+    /// Task for the agent, 1 to 20,000 characters after trimming.
     #[schema(min_length = 1, max_length = 20_000)]
     goal: String,
     /// Id or `svc_name` of the agent. Default: the default agent.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Project that the usage of its runs is attributed to.
+    /// Project that the usage of its runs is attributed to. Default: none.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     project_id: Option<String>,
+    /// Schedule, counted from now.
     schedule: ScheduleSpec,
-    /// Initial status; default `active`.
+    /// Initial status. Default: `active`.
     #[serde(default)]
     status: Option<NewJobStatus>,
-    /// Destination of the output. By default it is only stored.
+    /// Destination of the output. Default: none; the output is only stored.
     #[serde(default)]
     delivery: Option<DeliveryRule>,
-    /// Condition for starting a run. By default every run starts.
+    /// Condition for starting a run. Default: none; every run starts.
     #[serde(default)]
     condition: Option<JobCondition>,
-    /// Retry rule. By default a failed attempt is not retried.
+    /// Retry rule. Default: none; a failed attempt is not retried.
     #[serde(default)]
     retry: Option<RetryRule>,
-    /// Handling of a slot that is due while a run of the job is open; default `skip`.
+    /// Handling of a slot that is due while a run of the job is open. Default: `skip`.
     #[serde(default)]
     overlap: Option<OverlapPolicy>,
-    /// Handling of missed slots; default `run_once`.
+    /// Handling of slots missed while no daemon was running. Default: `run_once`.
     #[serde(default)]
     misfire: Option<MisfirePolicy>,
-    /// Autonomy of the agent; default `autonomous`.
+    /// Autonomy of the agent in a run. Default: `autonomous`.
     #[serde(default)]
     execution_mode: Option<JobExecutionMode>,
-    /// Time limit of one attempt, in seconds; default 3600.
+    /// Time limit of one attempt in seconds, 1 to 86,400, excluding time spent waiting for approval. Default: 3,600.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 86_400)]
     time_limit_seconds: Option<u32>,
-    /// Model that overrides those of the agent and the settings.
+    /// Model that overrides those of the agent and the settings, 1 to 200 characters. Default: none.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
@@ -117,9 +120,11 @@ impl Validate<Scheduler> for CreateJobBody {
 /// `project_id`, `delivery`, `condition`, `retry` and `model`.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateJobBody {
+    /// Display name, 1 to 200 characters after trimming.
     #[serde(default)]
     #[schema(value_type = String, min_length = 1, max_length = 200)]
     name: Option<String>,
+    /// Task for the agent, 1 to 20,000 characters after trimming.
     #[serde(default)]
     #[schema(value_type = String, min_length = 1, max_length = 20_000)]
     goal: Option<String>,
@@ -127,6 +132,7 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(value_type = String, min_length = 1, max_length = 64)]
     agent_id: Option<String>,
+    /// Project that the usage of its runs is attributed to; null for none.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
     project_id: Patch<String>,
@@ -138,27 +144,35 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(value_type = ScheduleSpec)]
     schedule: Option<ScheduleSpec>,
+    /// Changes of the destination of the output; null to only store the output.
     #[serde(default)]
     #[schema(value_type = Option<DeliveryChange>)]
     delivery: Patch<DeliveryChange>,
+    /// Condition for starting a run; null to start every run.
     #[serde(default)]
     #[schema(value_type = Option<JobCondition>)]
     condition: Patch<JobCondition>,
+    /// Changes of the retry rule; null to not retry failed attempts.
     #[serde(default)]
     #[schema(value_type = Option<RetryChange>)]
     retry: Patch<RetryChange>,
+    /// Handling of a slot that is due while a run of the job is open.
     #[serde(default)]
     #[schema(value_type = OverlapPolicy)]
     overlap: Option<OverlapPolicy>,
+    /// Handling of slots missed while no daemon was running.
     #[serde(default)]
     #[schema(value_type = MisfirePolicy)]
     misfire: Option<MisfirePolicy>,
+    /// Autonomy of the agent in a run.
     #[serde(default)]
     #[schema(value_type = JobExecutionMode)]
     execution_mode: Option<JobExecutionMode>,
+    /// Time limit of one attempt in seconds, 1 to 86,400, excluding time spent waiting for approval.
     #[serde(default)]
     #[schema(value_type = u32, minimum = 1, maximum = 86_400)]
     time_limit_seconds: Option<u32>,
+    /// Model that overrides those of the agent and the settings, 1 to 200 characters; null for none.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
     model: Patch<String>,

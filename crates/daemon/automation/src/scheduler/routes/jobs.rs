@@ -22,30 +22,41 @@ use crate::scheduler::service::{ListJobs, Scheduler};
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobView {
     id: JobId,
+    /// Display name.
     name: String,
+    /// Task that each run gives to the agent.
     goal: String,
     agent_id: AgentId,
+    /// Project that the usage of its runs is attributed to; null if none, or if it was deleted.
     project_id: Option<ProjectId>,
     schedule: ScheduleSpec,
     /// Description of the schedule in the interface language.
     human_readable: String,
     status: JobStatus,
-    /// Destination of the output. Read-only keys see only the scheme and host of a URL, because the rest may contain a
-    /// token.
+    /// Destination of the output; null if it is only stored. Read-only keys see only the scheme and host of a URL,
+    /// because the rest may contain a token.
     delivery: Option<DeliveryRule>,
+    /// Condition for starting a run; null if every run starts.
     condition: Option<JobCondition>,
+    /// Retry rule. A job without one has a single attempt.
     retry: RetryRule,
+    /// Handling of a slot that is due while a run of the job is open.
     overlap: OverlapPolicy,
+    /// Handling of missed slots.
     misfire: MisfirePolicy,
+    /// Autonomy of the agent in a run.
     execution_mode: JobExecutionMode,
+    /// Time limit of one attempt in seconds, excluding time spent waiting for approval.
     time_limit_seconds: u32,
+    /// Model that overrides those of the agent and the settings; null if none does.
     model: Option<String>,
     /// Time of the next run; null if the job is not active.
     next_run_at: Option<Timestamp>,
+    /// Time at which the last run started; null before the first run.
     last_run_at: Option<Timestamp>,
-    /// Result of the last completed run, excluding skipped ones.
+    /// Result of the last completed run, excluding skipped ones; null before that.
     last_run_status: Option<RunStatus>,
-    /// Number of started runs.
+    /// Number of started runs since the job was created.
     run_count: u64,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -90,8 +101,10 @@ impl JobView {
     }
 }
 
+/// Page of jobs, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobList {
+    /// Jobs of this page.
     jobs: Vec<JobView>,
     /// Total number of matches on all pages.
     count: u64,
@@ -103,7 +116,7 @@ pub(super) struct JobQuery {
     /// Returns only jobs in this state.
     #[param(inline)]
     status: Option<JobStatus>,
-    /// Returns only jobs whose last run failed or timed out.
+    /// Returns only jobs whose last run failed or timed out. Default: false.
     #[serde(default)]
     #[param(default = false)]
     failing: bool,
@@ -113,8 +126,10 @@ pub(super) struct JobQuery {
     /// Returns only jobs of this project.
     #[param(min_length = 1, max_length = 64)]
     project_id: Option<String>,
+    /// Maximum number of jobs to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of jobs to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -126,7 +141,7 @@ pub(super) struct JobQuery {
     get, path = "/api/scheduler/jobs", tag = "scheduler", params(JobQuery),
     responses(
         (status = 200, body = JobList),
-        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
+        (status = 404, body = ErrorBody, description = "The agent or project was not found"),
     ),
 )]
 pub(super) async fn list_jobs(
@@ -157,7 +172,7 @@ pub(super) async fn list_jobs(
     params(IdempotencyKey),
     responses(
         (status = 201, body = JobView),
-        (status = 404, body = ErrorBody, description = "There is no such agent or project"),
+        (status = 404, body = ErrorBody, description = "The agent or project was not found"),
     ),
 )]
 pub(super) async fn create_job(
@@ -174,7 +189,7 @@ pub(super) async fn create_job(
 /// Get a job
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Job id")),
     responses((status = 200, body = JobView)),
 )]
 pub(super) async fn get_job(
@@ -190,7 +205,7 @@ pub(super) async fn get_job(
 /// Changes the given fields. A new schedule counts from now and reactivates a job that has ended.
 #[utoipa::path(
     put, path = "/api/scheduler/jobs/{id}", tag = "scheduler", request_body = UpdateJobBody,
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Job id")),
     responses((status = 200, body = JobView)),
 )]
 pub(super) async fn update_job(
@@ -202,6 +217,7 @@ pub(super) async fn update_job(
     Ok(Json(JobView::new(&job, &scheduler)))
 }
 
+/// Result of deleting a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobDeleted {
     /// Always true.
@@ -213,7 +229,7 @@ pub(super) struct JobDeleted {
 /// Stops open runs of the job.
 #[utoipa::path(
     delete, path = "/api/scheduler/jobs/{id}", tag = "scheduler",
-    params(("id" = String, Path, description = "As in the list")),
+    params(("id" = String, Path, description = "Job id")),
     responses(
         (status = 200, body = JobDeleted),
         (status = 409, body = ErrorBody, description = "The job is part of a chain"),
@@ -229,7 +245,7 @@ pub(super) async fn delete_job(State(scheduler): State<Scheduler>, Path(id): Pat
 /// The schedule starts no runs until the job is resumed. A run in progress continues.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/pause", tag = "scheduler",
-    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    params(("id" = String, Path, description = "Job id"), IdempotencyKey),
     responses(
         (status = 200, body = JobView),
         (status = 409, body = ErrorBody, description = "The job is not active"),
@@ -251,7 +267,7 @@ pub(super) async fn pause_job(
 /// is completed, and a skipped run is recorded for the date.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/resume", tag = "scheduler",
-    params(("id" = String, Path, description = "As in the list"), IdempotencyKey),
+    params(("id" = String, Path, description = "Job id"), IdempotencyKey),
     responses(
         (status = 200, body = JobView),
         (status = 409, body = ErrorBody, description = "The job is not paused, or its schedule has no time left"),

@@ -9,13 +9,15 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::scheduler::service::{ParseMethod, Scheduler};
 
+/// Text to parse.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ParseBody {
-    /// Description of the schedule in English or German.
+    /// Description of the schedule in English or German, 1 to 1,000 characters.
     #[schema(min_length = 1, max_length = 1000, example = "every weekday at 9")]
     text: String,
 }
 
+/// Parser that understood the text: `regex` (the built-in grammar) or `llm` (the default agent's model).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum ParseMethodView {
@@ -25,6 +27,7 @@ enum ParseMethodView {
     Llm,
 }
 
+/// Schedule parsed from a text.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ParsedView {
     /// Schedule in the format of a job.
@@ -33,8 +36,9 @@ pub(super) struct ParsedView {
     human_readable: String,
     /// Confidence from 0 to 1. Ask for confirmation below 0.5 before creating a job.
     confidence: f64,
+    /// Parser that understood the text.
     parse_method: ParseMethodView,
-    /// Next five run times.
+    /// Next run times, at most five.
     next_runs: Vec<Timestamp>,
 }
 
@@ -75,10 +79,11 @@ pub(super) async fn parse_schedule(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ValidateQuery {
+    /// Type of the schedule: `cron`, `every` or `at`.
     #[serde(rename = "type")]
     #[param(inline)]
     kind: ScheduleType,
-    /// Cron expression, number of seconds, or time, depending on the type.
+    /// Cron expression for `cron`, number of seconds for `every`, or ISO 8601 time for `at`.
     #[param(max_length = 1000, example = "0 9 * * 1-5")]
     value: String,
     /// IANA time zone name. Default: the profile's time zone.
@@ -86,15 +91,17 @@ pub(super) struct ValidateQuery {
     timezone: Option<String>,
 }
 
+/// Result of validating a schedule.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ValidationView {
+    /// Whether the schedule is valid and has a next run.
     valid: bool,
     /// Next five run times; fewer if the schedule ends earlier, none if it is invalid.
     next_runs: Vec<Timestamp>,
-    /// Description of the schedule in the interface language.
+    /// Description of the schedule in the interface language; absent if it is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     human_readable: Option<String>,
-    /// Reason the schedule is invalid.
+    /// Reason the schedule is invalid; absent if it is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }

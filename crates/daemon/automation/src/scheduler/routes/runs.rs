@@ -12,8 +12,10 @@ use utoipa::{IntoParams, ToSchema};
 use crate::scheduler::model::{JobId, Run, RunCause, RunDelivery, RunId, RunStatus};
 use crate::scheduler::service::Scheduler;
 
+/// Run created by a trigger.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobTriggered {
+    /// Id of the created run.
     run_id: RunId,
 }
 
@@ -22,7 +24,7 @@ pub(super) struct JobTriggered {
 /// Creates a run that starts immediately, regardless of the job's schedule and status. The condition still applies.
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/trigger", tag = "scheduler",
-    params(("id" = String, Path, description = "Id of the job"), IdempotencyKey),
+    params(("id" = String, Path, description = "Job id"), IdempotencyKey),
     responses(
         (status = 202, body = JobTriggered),
         (status = 409, body = ErrorBody, description = "A run is open, and the overlap policy permits no further one"),
@@ -45,23 +47,29 @@ pub(super) struct RunView {
     id: RunId,
     job_id: JobId,
     status: RunStatus,
+    /// Reason the run was created.
     cause: RunCause,
     /// Slot of the schedule; null if the run has another cause.
     scheduled_for: Option<Timestamp>,
-    /// Number of started attempts.
+    /// Number of started attempts; 0 before the first.
     attempt: u32,
     /// Earliest start of a pending run or of its next attempt; null otherwise.
     next_attempt_at: Option<Timestamp>,
-    /// Session of the last attempt. `/api/chat/sessions/{session_id}/stream` streams it live and for one day after.
+    /// Session of the last attempt; null before the first. `/api/chat/sessions/{session_id}/stream` streams it live and
+    /// for one day after.
     session_id: Option<SessionId>,
+    /// Time at which the first attempt started; null before that.
     started_at: Option<Timestamp>,
+    /// Time at which the run ended; null while it is open.
     completed_at: Option<Timestamp>,
+    /// Output of the agent, truncated to 100,000 bytes; null if there is none.
     output: Option<String>,
-    /// Reason the run failed, was skipped or was stopped. For a run that will be retried, the error of the last
-    /// attempt.
+    /// Reason the run failed, was skipped or was stopped; null if there was no error. For a run that will be retried,
+    /// the error of the last attempt.
     error: Option<String>,
     /// Delivery status of the output; null if nothing was to be sent or the record has expired.
     delivery: Option<RunDelivery>,
+    /// Time at which the run was created.
     created_at: Timestamp,
 }
 
@@ -86,8 +94,10 @@ impl RunView {
     }
 }
 
+/// Page of job runs, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RunList {
+    /// Runs of this page.
     runs: Vec<RunView>,
     /// Total number of matches on all pages.
     total: u64,
@@ -99,8 +109,10 @@ pub(super) struct RunQuery {
     /// Returns only runs in this state.
     #[param(inline)]
     status: Option<RunStatus>,
+    /// Maximum number of runs to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of runs to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -110,7 +122,7 @@ pub(super) struct RunQuery {
 /// Returns the runs of a job, newest first. Runs are retained for 30 days, at most the newest 1,000 per job.
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}/runs", tag = "scheduler",
-    params(("id" = String, Path, description = "Id of the job"), RunQuery),
+    params(("id" = String, Path, description = "Job id"), RunQuery),
     responses((status = 200, body = RunList)),
 )]
 pub(super) async fn list_job_runs(
@@ -131,8 +143,8 @@ pub(super) async fn list_job_runs(
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}/runs/{run_id}", tag = "scheduler",
     params(
-        ("id" = String, Path, description = "Id of the job"),
-        ("run_id" = String, Path, description = "As in the list"),
+        ("id" = String, Path, description = "Job id"),
+        ("run_id" = String, Path, description = "Run id"),
     ),
     responses((status = 200, body = RunView)),
 )]
@@ -151,8 +163,8 @@ pub(super) async fn get_job_run(
 #[utoipa::path(
     post, path = "/api/scheduler/jobs/{id}/runs/{run_id}/cancel", tag = "scheduler",
     params(
-        ("id" = String, Path, description = "Id of the job"),
-        ("run_id" = String, Path, description = "As in the list"), IdempotencyKey),
+        ("id" = String, Path, description = "Job id"),
+        ("run_id" = String, Path, description = "Run id"), IdempotencyKey),
     responses(
         (status = 200, body = RunView),
         (status = 409, body = ErrorBody, description = "The run has already ended"),

@@ -17,6 +17,7 @@ use crate::scheduler::service::{CalendarEntry, Scheduler};
 const MAX_DAYS: u64 = 92;
 const DEFAULT_DAYS: i64 = 31;
 
+/// Schedule suggested from the owner's habits.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SuggestionView {
     /// Time of day as `HH:MM` in the profile's time zone.
@@ -30,8 +31,10 @@ pub(super) struct SuggestionView {
     schedule: ScheduleSpec,
 }
 
+/// List of schedule suggestions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SuggestionList {
+    /// Suggestions, most frequent hours first.
     suggestions: Vec<SuggestionView>,
 }
 
@@ -54,6 +57,7 @@ pub(super) async fn list_suggestions(State(scheduler): State<Scheduler>) -> Answ
     Ok(Json(SuggestionList { suggestions: suggestions.collect() }))
 }
 
+/// Activity of the owner by hour of the week.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct HeatmapView {
     /// 24 rows, one per hour of the day, with 7 columns, Monday first. Values from 0 to 1, where 1 is the busiest hour
@@ -61,9 +65,11 @@ pub(super) struct HeatmapView {
     heatmap: Vec<Vec<f64>>,
     /// Number of written messages and manually started runs, in the same layout as `heatmap`.
     counts: Vec<Vec<u64>>,
-    /// Time zone of the hours.
+    /// IANA time zone of the hours: that of the profile.
     timezone: String,
+    /// Start of the counted period.
     since: Timestamp,
+    /// Sum of `counts`.
     total: u64,
 }
 
@@ -91,14 +97,17 @@ pub(super) async fn get_activity_heatmap(State(scheduler): State<Scheduler>) -> 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct CalendarQuery {
-    /// Date or ISO 8601 time, in the profile's time zone unless it has an offset. Default: the first of this month.
+    /// Start of the range: an ISO 8601 date or time, in the profile's time zone unless it has an offset. Default: the
+    /// first of this month.
     #[param(max_length = 64, example = "2026-03-01")]
     start: Option<String>,
-    /// Exclusive end of the range, at most 92 days after `start`. Default: 31 days after `start`.
+    /// End of the range, exclusive: a date or time in the same format, at most 92 days after `start`. Default: 31 days
+    /// after `start`.
     #[param(max_length = 64, example = "2026-04-01")]
     end: Option<String>,
 }
 
+/// Past run or future slot of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CalendarEntryView {
     job_id: JobId,
@@ -113,11 +122,14 @@ pub(super) struct CalendarEntryView {
     run_id: Option<RunId>,
 }
 
+/// Calendar entries within a range.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CalendarView {
+    /// Start of the range.
     start: Timestamp,
+    /// End of the range, exclusive.
     end: Timestamp,
-    /// Time zone of the profile.
+    /// IANA time zone of the profile.
     timezone: String,
     /// Entries, earliest first.
     entries: Vec<CalendarEntryView>,

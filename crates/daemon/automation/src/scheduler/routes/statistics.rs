@@ -11,17 +11,21 @@ use utoipa::ToSchema;
 use crate::scheduler::model::{JobId, JobStatus, RunStatus};
 use crate::scheduler::service::Scheduler;
 
+/// Statistics of all jobs and their runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SchedulerStatisticsView {
+    /// Number of jobs in any state.
     total_jobs: u64,
+    /// Number of active jobs.
     active_jobs: u64,
     /// Number of runs created since midnight in the profile's time zone, including skipped ones.
     total_runs_today: u64,
     /// Share of successful runs in the last 30 days, from 0 to 1. Counts runs that succeeded, failed or timed out; null
     /// if there are none.
     success_rate: Option<f64>,
-    /// Average duration of the same runs from start to end, in seconds.
+    /// Average duration of the same runs from start to end, in seconds; null if there are none.
     avg_duration_seconds: Option<f64>,
+    /// Number of jobs by status, including statuses without jobs.
     jobs_by_status: BTreeMap<String, u64>,
 }
 
@@ -50,12 +54,14 @@ pub(super) async fn get_scheduler_statistics(State(scheduler): State<Scheduler>)
     }))
 }
 
+/// Status of the responding daemon's scheduler.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SchedulerStatusView {
     /// Whether the responding daemon starts runs.
     running: bool,
     /// Maximum interval between ticks, in seconds. A tick also runs when the next job is due.
     tick_interval_seconds: u64,
+    /// Time of the next tick.
     next_tick_at: Timestamp,
     /// Number of jobs that were due at the last tick.
     jobs_checked_last_tick: u64,
@@ -81,19 +87,24 @@ pub(super) async fn get_scheduler_status(State(scheduler): State<Scheduler>) -> 
     }))
 }
 
+/// Statistics of the retained runs of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct JobStatisticsView {
+    /// Id of the job.
     job_id: JobId,
     /// Number of retained runs: those of the last 30 days, at most the newest 1,000.
     total_runs: u64,
+    /// Number of retained runs by status. Statuses without runs are omitted.
     runs_by_status: BTreeMap<String, u64>,
     /// Share of successful runs, from 0 to 1. Counts runs that succeeded, failed or timed out; null if there are none.
     success_rate: Option<f64>,
+    /// Average duration of the same runs from start to end, in seconds; null if there are none.
     avg_duration_seconds: Option<f64>,
+    /// Time at which the last run started; null before the first run.
     last_run_at: Option<Timestamp>,
-    /// Result of the last completed run.
+    /// Result of the last completed run; null before that.
     last_status: Option<RunStatus>,
-    /// Next five slots.
+    /// Next slots, at most five; empty if the job is not active.
     next_runs: Vec<Timestamp>,
 }
 
@@ -102,7 +113,7 @@ pub(super) struct JobStatisticsView {
 /// Returns statistics of the retained runs of a job.
 #[utoipa::path(
     get, path = "/api/scheduler/jobs/{id}/stats", tag = "scheduler",
-    params(("id" = String, Path, description = "Id of the job")),
+    params(("id" = String, Path, description = "Job id")),
     responses((status = 200, body = JobStatisticsView)),
 )]
 pub(super) async fn get_job_statistics(

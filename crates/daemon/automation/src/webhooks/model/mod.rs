@@ -42,7 +42,7 @@ pub(super) const LIMITS: Limits = Limits {
     senders: MAX_WEBHOOKS,
     queue: QUEUE,
     max_waiting: 10_000,
-    queue_is_full: "too many deliveries wait for their agents",
+    queue_is_full: "too many deliveries are waiting for their agents",
 };
 /// Retention of deliveries.
 pub(super) const DELIVERY_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -131,9 +131,9 @@ pub(super) fn secret_problem(secret: &Secret) -> Option<String> {
         return Some(format!("must have {MIN_SECRET_CHARACTERS} to {MAX_SECRET_CHARACTERS} characters"));
     }
     if text.chars().any(char::is_control) {
-        return Some("must have no control characters".to_owned());
+        return Some("must not contain control characters".to_owned());
     }
-    (!is_valid_secret(text)).then(|| format!("must have base64 after `{SECRET_PREFIX}`, or begin with something else"))
+    (!is_valid_secret(text)).then(|| format!("must be base64 after the prefix `{SECRET_PREFIX}`"))
 }
 
 /// Formats a random 256-bit secret as defined by Standard Webhooks.
@@ -141,6 +141,9 @@ pub(super) fn new_secret(bytes: [u8; 32]) -> Secret {
     Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(bytes)))
 }
 
+/// Status of a webhook delivery: `received` (accepted; the webhook names no agent), `pending` (the turn has not
+/// started), `running` (or waiting for an approval), `success`, `failed`, `cancelled` or `interrupted` (the daemon
+/// ended during the turn).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = WebhookDeliveryStatus)]

@@ -21,7 +21,7 @@ impl StoredRequest {
     }
 }
 
-/// Representation of a body.
+/// Representation of a request body: `json` (a JSON value), `text` or `base64` (binary data).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BodyFormat {

@@ -84,7 +84,11 @@ impl Template {
 
 fn placeholder(inside: &str) -> Result<Placeholder, String> {
     let shown = prefix(inside, 60);
-    let unknown = || format!("has `{{{{{shown}}}}}`; there are `{{{{body.<path>}}}}` and `{{{{headers.<name>}}}}`");
+    let unknown = || {
+        format!(
+            "contains the unknown placeholder `{{{{{shown}}}}}`; use `{{{{body.<path>}}}}` or `{{{{headers.<name>}}}}`"
+        )
+    };
     let (root, path) = match inside.split_once('.') {
         Some((root, path)) => (root, Some(path)),
         None => (inside, None),
@@ -94,7 +98,7 @@ fn placeholder(inside: &str) -> Result<Placeholder, String> {
         ("body", Some(path)) => {
             let parts: Vec<String> = path.split('.').map(str::to_owned).collect();
             if parts.iter().any(|part| part.is_empty() || part.contains(['{', '}'])) {
-                return Err(format!("has `{{{{{shown}}}}}`, whose path has an empty part or a brace"));
+                return Err(format!("contains `{{{{{shown}}}}}`, whose path has an empty part or a brace"));
             }
             Ok(Placeholder::Body(parts))
         }

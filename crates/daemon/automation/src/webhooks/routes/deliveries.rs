@@ -23,24 +23,30 @@ pub(super) struct DeliveryView {
     id: WebhookDeliveryId,
     webhook_id: WebhookId,
     status: DeliveryStatus,
+    /// Whether the delivery was created by a replay instead of a request.
     is_replay: bool,
-    /// Delivery whose request this one replays.
+    /// Delivery whose request this one replays; null if it is not a replay.
     replay_of: Option<WebhookDeliveryId>,
-    /// Message id set by the sender.
+    /// Message id set by the sender; null if it sent none.
     message_id: Option<String>,
     /// Id of the `webhook.received` event.
     event_id: String,
+    /// Size of the request body in bytes, up to 2 MiB.
     body_bytes: u64,
-    /// Agent whose turn it started.
+    /// Agent whose turn it started; null if it started none.
     agent_id: Option<AgentId>,
-    /// Session of the turn. `GET /api/chat/sessions/{session_id}/stream` returns its log until one day after its end.
+    /// Session of the turn; null if it started none. `GET /api/chat/sessions/{session_id}/stream` returns its log until
+    /// one day after its end.
     session_id: Option<String>,
-    /// Output of the agent; in lists truncated to 2,000 characters.
+    /// Output of the agent; null if there is none or the agent was deleted. In lists truncated to 2,000 characters.
     output: Option<String>,
-    /// Reason the turn failed or has not started yet.
+    /// Reason the turn failed or has not started yet; null if there was no error.
     error: Option<String>,
+    /// Time at which the request was accepted.
     created_at: Timestamp,
+    /// Time at which the turn started; null before that, or if it starts none.
     started_at: Option<Timestamp>,
+    /// Time at which the delivery ended; null while the turn is pending or running.
     completed_at: Option<Timestamp>,
 }
 
@@ -75,6 +81,7 @@ pub(super) struct DeliveryWithRequest {
     /// Headers by lowercase name, without credentials and signatures.
     #[schema(value_type = Object)]
     headers: Map<String, Value>,
+    /// Representation of `body`.
     body_format: BodyFormat,
     /// Body as a JSON value, text or base64, according to `body_format`.
     body: Value,
@@ -91,6 +98,7 @@ impl From<(Delivery, StoredRequest)> for DeliveryWithRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookDeliveryList)]
 pub(super) struct DeliveryList {
+    /// Deliveries of this page.
     deliveries: Vec<DeliveryView>,
     /// Total number of matches on all pages.
     total: u64,
@@ -102,8 +110,10 @@ pub(super) struct DeliveryQuery {
     /// Returns only deliveries in this state.
     #[param(inline)]
     status: Option<DeliveryStatus>,
+    /// Maximum number of deliveries to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of deliveries to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -113,7 +123,8 @@ pub(super) struct DeliveryQuery {
 /// Returns the deliveries of a webhook, newest first. They are retained for 30 days, at most the newest 10,000 or 256
 /// MiB per webhook.
 #[utoipa::path(get, path = "/api/webhooks/{id}/deliveries", operation_id = "list_webhook_deliveries", tag = "webhooks",
-    params(("id" = String, Path), DeliveryQuery), responses((status = 200, body = DeliveryList)))]
+    params(("id" = String, Path, description = "Webhook id"), DeliveryQuery),
+    responses((status = 200, body = DeliveryList)))]
 pub(super) async fn list_webhook_deliveries(
     State(webhooks): State<Webhooks>,
     Path(id): Path<WebhookId>,
@@ -130,7 +141,11 @@ pub(super) async fn list_webhook_deliveries(
 ///
 /// Returns the delivery with its request.
 #[utoipa::path(get, path = "/api/webhooks/{id}/deliveries/{delivery_id}", operation_id = "get_webhook_delivery",
-    tag = "webhooks", params(("id" = String, Path), ("delivery_id" = String, Path)),
+    tag = "webhooks",
+    params(
+        ("id" = String, Path, description = "Webhook id"),
+        ("delivery_id" = String, Path, description = "Delivery id"),
+    ),
     responses((status = 200, body = DeliveryWithRequest)))]
 pub(super) async fn get_webhook_delivery(
     State(webhooks): State<Webhooks>,
@@ -145,7 +160,11 @@ pub(super) async fn get_webhook_delivery(
 /// currently names gets a new turn.
 #[utoipa::path(post, path = "/api/webhooks/{id}/deliveries/{delivery_id}/replay",
     operation_id = "replay_webhook_delivery", tag = "webhooks",
-    params(("id" = String, Path), ("delivery_id" = String, Path), IdempotencyKey),
+    params(
+        ("id" = String, Path, description = "Webhook id"),
+        ("delivery_id" = String, Path, description = "Delivery id"),
+        IdempotencyKey,
+    ),
     responses((status = 202, body = AcceptedDelivery),
         (status = 409, body = ErrorBody, description = "The webhook is disabled")))]
 pub(super) async fn replay_webhook_delivery(

@@ -18,6 +18,7 @@ const OVERLOAD_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// An accepted request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AcceptedDelivery {
+    /// Id of the stored delivery.
     pub(super) delivery_id: WebhookDeliveryId,
 }
 
@@ -35,7 +36,7 @@ pub(super) fn refusal(error: WebhookError) -> ApiError {
 /// `Idempotency-Key`) repeated within a day returns the same delivery, and an `Idempotency-Key` is valid for one body.
 #[utoipa::path(post, path = "/api/webhooks/{webhook_id}/receive", operation_id = "receive_webhook", tag = "webhooks",
     params(
-        ("webhook_id" = String, Path),
+        ("webhook_id" = String, Path, description = "Webhook id"),
         ("X-Svc-Signature" = Option<String>, Header,
             description = "`sha256=` and the hex of HMAC-SHA256 over the raw body under the secret"),
         ("webhook-id" = Option<String>, Header, description = "Standard Webhooks: message id"),

@@ -17,18 +17,24 @@ pub(super) struct ApprovalsQuery {
     /// Only approvals with this status; all if omitted.
     #[param(inline)]
     status: Option<ApprovalStatus>,
+    /// Maximum number of approvals to return.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<u32>,
+    /// Number of approvals to skip, counted from the newest.
     #[param(minimum = 0, default = 0)]
     offset: Option<u64>,
 }
 
+/// Page of approvals.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ApprovalList {
+    /// Approvals, newest first.
     approvals: Vec<Approval>,
+    /// Number of matching approvals on all pages.
     total: u64,
 }
 
+/// Decision on an action: `approve` runs it exactly as shown, `reject` reports the rejection to the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Decision {
@@ -49,8 +55,9 @@ impl EditedInput {
             None => Ok(()),
             Some(_) => Err(ApiError::invalid(vec![FieldProblem {
                 field: "input".to_owned(),
-                message: "cannot be changed: what was asked for runs as it is; reject it, and give the agent a reason"
-                    .to_owned(),
+                message:
+                    "cannot be changed; an approved action runs exactly as shown. Reject it and give a reason instead"
+                        .to_owned(),
             }])),
         }
     }
@@ -60,7 +67,7 @@ impl EditedInput {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ApprovalAnswer {
     decision: Decision,
-    /// Reason that is shown to the agent.
+    /// Reason shown to the agent, up to 2,000 characters. Default: none.
     #[serde(default)]
     #[schema(max_length = 2_000)]
     reason: Option<String>,
@@ -72,10 +79,11 @@ pub(super) struct ApprovalAnswer {
 /// Decision of the owner on an approval of a conversation.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ApprovalResponse {
+    /// Id of the approval to answer, 1 to 64 characters.
     #[schema(min_length = 1, max_length = 64)]
     approval_id: String,
     decision: Decision,
-    /// Reason that is shown to the agent.
+    /// Reason shown to the agent, up to 2,000 characters. Default: none.
     #[serde(default)]
     #[schema(max_length = 2_000)]
     reason: Option<String>,
@@ -102,7 +110,8 @@ pub(super) async fn list_approvals(
 ///
 /// An approved action runs exactly as shown. A rejection is reported to the agent with the reason.
 #[utoipa::path(post, path = "/api/chat/approvals/{id}", operation_id = "answer_approval", tag = "chat",
-    params(("id" = String, Path)), request_body = ApprovalAnswer, responses((status = 200, body = Approval),
+    params(("id" = String, Path, description = "Id of the approval")), request_body = ApprovalAnswer,
+    responses((status = 200, body = Approval),
         (status = 404, body = ErrorBody, description = "Approval not found"),
         (status = 409, body = ErrorBody, description = "The approval was already answered, has expired or is no longer possible")))]
 pub(super) async fn answer_approval(
@@ -116,8 +125,11 @@ pub(super) async fn answer_approval(
 }
 
 /// Respond to an approval request
+///
+/// Works like `POST /api/chat/approvals/{id}`, but only for approvals that belong to this conversation.
 #[utoipa::path(post, path = "/api/chat/conversations/{id}/approval-response", operation_id = "respond_to_approval",
-    tag = "chat", params(("id" = String, Path)), request_body = ApprovalResponse,
+    tag = "chat", params(("id" = String, Path, description = "Id of the conversation")),
+    request_body = ApprovalResponse,
     responses((status = 200, body = Approval),
         (status = 404, body = ErrorBody, description = "Approval not found in this conversation"),
         (status = 409, body = ErrorBody, description = "The approval was already answered, has expired or is no longer possible")))]

@@ -14,18 +14,22 @@ use super::messages::MessageView;
 use crate::chat::model::{Conversation, ConversationId, ExecutionMode, Mode};
 use crate::chat::service::{Chat, CreateConversation, UpdateConversation};
 
+/// Conversation with an agent, without its messages.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationView {
     id: ConversationId,
-    /// Title; follows the first message until it is set.
+    /// Title, up to 200 characters; derived from the first user message unless set explicitly.
     title: String,
+    /// Agent that answers; cannot be changed.
     agent_id: AgentId,
-    /// Project it belongs to; null if it has none or the project was deleted.
+    /// Project of the conversation; null if it has none or the project was deleted.
     project_id: Option<ProjectId>,
     mode: Mode,
     execution_mode: ExecutionMode,
+    /// Number of messages, including a reply that is being written.
     message_count: u64,
     created_at: Timestamp,
+    /// Time of the last message or change.
     updated_at: Timestamp,
 }
 
@@ -48,6 +52,7 @@ impl From<&Conversation> for ConversationView {
 /// Page of conversations, most recently changed first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationList {
+    /// Conversations of this page, without their messages.
     conversations: Vec<ConversationView>,
     /// Total number of conversations on all pages.
     total: u64,
@@ -58,26 +63,28 @@ pub(super) struct ConversationList {
 pub(super) struct ConversationWithMessages {
     #[serde(flatten)]
     conversation: ConversationView,
+    /// Messages of this page; a running reply contains the text written so far.
     messages: Vec<MessageView>,
 }
 
+/// Conversation to create.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ConversationFields {
-    /// Id or svc_name of the agent; the default agent if omitted.
+    /// Id or svc_name of the agent. Default: the default agent.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Title; follows the first message if omitted.
+    /// Title, 1 to 200 characters. Default: derived from the first user message.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     title: Option<String>,
-    /// Mode; default `agent`.
+    /// Capabilities of the agent. Default: `agent`.
     #[serde(default)]
     mode: Option<Mode>,
-    /// Execution mode; default `autonomous`.
+    /// Whether tools with side effects require approval. Default: `autonomous`.
     #[serde(default)]
     execution_mode: Option<ExecutionMode>,
-    /// Id of the project it belongs to.
+    /// Id of the project to add the conversation to. Default: none.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     project_id: Option<String>,
@@ -86,11 +93,14 @@ pub(super) struct ConversationFields {
 /// Changed fields; omitted fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ConversationChange {
+    /// New title, 1 to 200 characters; it is then no longer derived from messages.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     title: Option<String>,
+    /// New mode, which applies from the next message.
     #[serde(default)]
     mode: Option<Mode>,
+    /// New execution mode, which applies from the next message.
     #[serde(default)]
     execution_mode: Option<ExecutionMode>,
     /// Id of the new project; null removes the conversation from its project.
@@ -99,16 +109,19 @@ pub(super) struct ConversationChange {
     project_id: Patch<String>,
 }
 
+/// Mode of a conversation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(super) struct ModeBody {
     mode: Mode,
 }
 
+/// Execution mode of a conversation.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(super) struct ExecutionModeBody {
     execution_mode: ExecutionMode,
 }
 
+/// Confirmation of a deleted conversation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ConversationDeleted {
     /// Always true.
@@ -121,11 +134,13 @@ pub(super) struct ConversationQuery {
     /// Only conversations of this agent (id or svc_name).
     #[param(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Only conversations of this project.
+    /// Only conversations of this project (id).
     #[param(min_length = 1, max_length = 64)]
     project_id: Option<String>,
+    /// Maximum number of conversations to return.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of conversations to skip, counted from the most recently changed.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -133,7 +148,7 @@ pub(super) struct ConversationQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct MessageQuery {
-    /// Maximum number of messages.
+    /// Maximum number of messages to return.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
     /// Number of messages to skip, counted from the oldest.
@@ -188,7 +203,8 @@ pub(super) async fn create_conversation(
 ///
 /// Includes a page of its messages, oldest first.
 #[utoipa::path(get, path = "/api/chat/conversations/{id}", operation_id = "get_conversation", tag = "chat",
-    params(("id" = String, Path), MessageQuery), responses((status = 200, body = ConversationWithMessages)))]
+    params(("id" = String, Path, description = "Id of the conversation"), MessageQuery),
+    responses((status = 200, body = ConversationWithMessages)))]
 pub(super) async fn get_conversation(
     State(chat): State<Chat>,
     Path(id): Path<ConversationId>,
@@ -205,7 +221,7 @@ pub(super) async fn get_conversation(
 ///
 /// Changes the title, the modes or the project.
 #[utoipa::path(put, path = "/api/chat/conversations/{id}", operation_id = "update_conversation", tag = "chat",
-    params(("id" = String, Path)), request_body = ConversationChange,
+    params(("id" = String, Path, description = "Id of the conversation")), request_body = ConversationChange,
     responses((status = 200, body = ConversationView)))]
 pub(super) async fn update_conversation(
     State(chat): State<Chat>,
@@ -225,7 +241,8 @@ pub(super) async fn update_conversation(
 ///
 /// Permanently deletes the conversation with its messages and cancels a running reply.
 #[utoipa::path(delete, path = "/api/chat/conversations/{id}", operation_id = "delete_conversation", tag = "chat",
-    params(("id" = String, Path)), responses((status = 200, body = ConversationDeleted)))]
+    params(("id" = String, Path, description = "Id of the conversation")),
+    responses((status = 200, body = ConversationDeleted)))]
 pub(super) async fn delete_conversation(
     State(chat): State<Chat>,
     Path(id): Path<ConversationId>,
@@ -236,14 +253,15 @@ pub(super) async fn delete_conversation(
 
 /// Get conversation mode
 #[utoipa::path(get, path = "/api/chat/conversations/{id}/mode", operation_id = "get_mode", tag = "chat",
-    params(("id" = String, Path)), responses((status = 200, body = ModeBody)))]
+    params(("id" = String, Path, description = "Id of the conversation")), responses((status = 200, body = ModeBody)))]
 pub(super) async fn get_mode(State(chat): State<Chat>, Path(id): Path<ConversationId>) -> ApiResult<Json<ModeBody>> {
     Ok(Json(ModeBody { mode: chat.get(&id).await?.mode }))
 }
 
 /// Update conversation mode
 #[utoipa::path(patch, path = "/api/chat/conversations/{id}/mode", operation_id = "update_mode", tag = "chat",
-    params(("id" = String, Path)), request_body = ModeBody, responses((status = 200, body = ModeBody)))]
+    params(("id" = String, Path, description = "Id of the conversation")),
+    request_body = ModeBody, responses((status = 200, body = ModeBody)))]
 pub(super) async fn update_mode(
     State(chat): State<Chat>,
     Path(id): Path<ConversationId>,
@@ -255,7 +273,8 @@ pub(super) async fn update_mode(
 
 /// Get execution mode
 #[utoipa::path(get, path = "/api/chat/conversations/{id}/execution-mode", operation_id = "get_execution_mode",
-    tag = "chat", params(("id" = String, Path)), responses((status = 200, body = ExecutionModeBody)))]
+    tag = "chat", params(("id" = String, Path, description = "Id of the conversation")),
+    responses((status = 200, body = ExecutionModeBody)))]
 pub(super) async fn get_execution_mode(
     State(chat): State<Chat>,
     Path(id): Path<ConversationId>,
@@ -265,8 +284,8 @@ pub(super) async fn get_execution_mode(
 
 /// Update execution mode
 #[utoipa::path(put, path = "/api/chat/conversations/{id}/execution-mode", operation_id = "update_execution_mode",
-    tag = "chat", params(("id" = String, Path)), request_body = ExecutionModeBody,
-    responses((status = 200, body = ExecutionModeBody)))]
+    tag = "chat", params(("id" = String, Path, description = "Id of the conversation")),
+    request_body = ExecutionModeBody, responses((status = 200, body = ExecutionModeBody)))]
 pub(super) async fn update_execution_mode(
     State(chat): State<Chat>,
     Path(id): Path<ConversationId>,

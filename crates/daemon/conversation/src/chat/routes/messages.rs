@@ -19,27 +19,33 @@ use crate::chat::message_parts::MessagePart;
 use crate::chat::model::{ConversationId, Cut, Message, MessageId, MessageStatus, Role};
 use crate::chat::service::{Chat, InjectMessage, SendMessage};
 
+/// Message of a conversation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MessageView {
     id: MessageId,
     conversation_id: ConversationId,
     role: Role,
+    /// Complete text, without tool calls; empty if the reply has no text yet.
     content: String,
     status: MessageStatus,
     /// Text, tool calls and approvals in chronological order. `content` is the complete text.
     parts: Vec<MessagePart>,
-    /// Tool calls of the turn.
+    /// Tool calls of the turn in chronological order; empty if no tool was used.
     tool_calls: Vec<CallRecord>,
-    /// Agent that wrote a reply. This field and the following ones are null for other messages.
+    /// Id of the agent that wrote a reply. This field and the following ones up to `duration_ms` are null for other
+    /// messages.
     agent_id: Option<String>,
+    /// Id of the model provider, such as `openai` or `local`.
     provider: Option<String>,
+    /// Name of the model that wrote the reply.
     model: Option<String>,
     /// Number of input tokens of all model calls of the turn so far.
     input_tokens: Option<u64>,
+    /// Number of output tokens of all model calls of the turn so far.
     output_tokens: Option<u64>,
     /// Cost in US dollars; null if the price of a call is unknown.
     cost_estimate: Option<f64>,
-    /// Duration of the turn in milliseconds; null while it runs.
+    /// Duration of the turn in milliseconds, including waits for approvals; null while it runs.
     duration_ms: Option<u64>,
     /// Session that wrote the message or was started by it. Its events and trace are available for 24 hours after its
     /// end.
@@ -74,27 +80,34 @@ impl From<Message> for MessageView {
 /// Message to be answered.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct StreamMessage {
+    /// Text of the message, 1 to 400,000 characters, not only whitespace.
     #[schema(min_length = 1, max_length = 400_000, example = "What is the capital of France?")]
     content: String,
-    /// Conversation to continue; a new one if omitted.
+    /// Id of the conversation to continue. Default: a new conversation.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     conversation_id: Option<String>,
-    /// Id or svc_name of the agent of a new conversation; the default agent if omitted.
+    /// Id or svc_name of the agent of a new conversation. Default: the default agent. In an existing conversation, only
+    /// its own agent is accepted.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
-    /// Model to use instead of the agent's and the default model.
+    /// Name of the model for this message only, up to 200 characters. Default: the agent's model, else the default
+    /// model.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 200)]
     model: Option<String>,
 }
 
+/// Message to add without a reply.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct InjectedMessage {
+    /// Id of the conversation to add the message to.
     #[schema(min_length = 1, max_length = 64)]
     conversation_id: String,
+    /// Author of the message; `system` adds it to the system prompt.
     role: Role,
+    /// Text of the message, 1 to 400,000 characters, not only whitespace.
     #[schema(min_length = 1, max_length = 400_000)]
     content: String,
 }
@@ -102,34 +115,39 @@ pub(super) struct InjectedMessage {
 /// Messages to remove; set either `after_message_id` or `keep_last`.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct Truncation {
+    /// Id of the conversation to truncate.
     #[schema(min_length = 1, max_length = 64)]
     conversation_id: String,
-    /// Removes all messages after this one.
+    /// Id of the last message to keep; all messages after it are removed.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     after_message_id: Option<String>,
-    /// Removes all messages except the last ones, up to this number.
+    /// Number of messages to keep at the end, 0 to 1,000,000,000; all messages before them are removed.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1_000_000_000)]
     keep_last: Option<u64>,
 }
 
+/// Result of a truncation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Truncated {
     /// Number of removed messages.
     removed: u64,
 }
 
+/// Request for a welcome message.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct WelcomeFields {
-    /// Id or svc_name of the agent; the default agent if omitted.
+    /// Id or svc_name of the agent that writes it. Default: the default agent.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64)]
     agent_id: Option<String>,
 }
 
+/// Welcome message of an agent.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Welcome {
+    /// Text of one or two sentences.
     message: String,
 }
 
@@ -218,7 +236,9 @@ pub(super) async fn truncate_messages(
         (Some(message), None) => Cut::After(message.into()),
         (None, Some(keep)) => Cut::KeepLast(keep),
         _ => {
-            return Err(ChatError::invalid("after_message_id", "give either after_message_id or keep_last").into());
+            return Err(
+                ChatError::invalid("after_message_id", "set exactly one of after_message_id and keep_last").into()
+            );
         }
     };
     Ok(Json(Truncated { removed: chat.truncate(&wanted.conversation_id.into(), cut).await? }))

@@ -24,10 +24,13 @@ pub(super) struct StreamQuery {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionView {
     id: SessionId,
+    /// Id of the conversation; null for a turn outside of conversations, such as a welcome.
     conversation_id: Option<String>,
+    /// Id of the message that contains the reply; null outside of conversations.
     message_id: Option<String>,
     status: SessionStatus,
     started_at: Timestamp,
+    /// Time when the reply ended; null while it runs.
     completed_at: Option<Timestamp>,
 }
 
@@ -49,7 +52,7 @@ impl From<Session> for SessionView {
 /// Sends the same events as `POST /api/chat/messages/stream`, starting after `Last-Event-ID` or from the beginning, and
 /// then live. The log is retained for 24 hours after the session ends.
 #[utoipa::path(get, path = "/api/chat/sessions/{session_id}/stream", operation_id = "stream_session", tag = "chat",
-    params(("session_id" = String, Path), StreamQuery,
+    params(("session_id" = String, Path, description = "Id of the session"), StreamQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "Sequence number of the last received event")),
     responses((status = 200, body = String, content_type = "text/event-stream", description = "The reply"),
         (status = 404, body = ErrorBody, description = "Session not found, or its messages were deleted")))]
@@ -82,7 +85,8 @@ fn parse_event_id(header: &http::HeaderValue) -> ApiResult<u64> {
 /// and error. Available for 24 hours after the turn ends; a running turn shows its stored spans. Unknown values are
 /// null.
 #[utoipa::path(get, path = "/api/chat/sessions/{session_id}/trace", operation_id = "get_session_trace", tag = "chat",
-    params(("session_id" = String, Path)), responses((status = 200, body = SessionTrace),
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses((status = 200, body = SessionTrace),
         (status = 404, body = ErrorBody, description = "Session not found, or its messages were deleted")))]
 pub(super) async fn get_session_trace(
     State(chat): State<Chat>,
@@ -95,7 +99,8 @@ pub(super) async fn get_session_trace(
 ///
 /// Stops the reply; the text written so far is retained.
 #[utoipa::path(post, path = "/api/chat/sessions/{session_id}/cancel", operation_id = "cancel_session", tag = "chat",
-    params(("session_id" = String, Path)), responses((status = 200, body = SessionView),
+    params(("session_id" = String, Path, description = "Id of the session")),
+    responses((status = 200, body = SessionView),
         (status = 409, body = ErrorBody, description = "The session has already ended")))]
 pub(super) async fn cancel_session(
     State(chat): State<Chat>,

@@ -339,8 +339,8 @@ impl Chat {
     /// Counts the owner's messages since `since`, grouped by intervals of `interval_micros`. Returns the first instant
     /// of each interval that has a message, and the count.
     ///
+    /// # Errors
     /// The database fails.
-    /// The store's refusal.
     pub async fn count_written(
         &self,
         since: Timestamp,

@@ -158,7 +158,7 @@ impl Chat {
         let is_accessible = |found: &Conversation| message.device.is_none() || found.device_id == message.device;
         let conversation = found.filter(is_accessible).ok_or_else(|| ChatError::no_conversation(id.as_str()))?;
         if wanted.is_some_and(|agent| agent.id != conversation.agent_id) {
-            return Err(ChatError::invalid("agent_id", "is not the agent of this conversation; leave it out"));
+            return Err(ChatError::invalid("agent_id", "must be the agent of this conversation; omit it"));
         }
         // Checked early, so that a rejected request does not call a model.
         if let Some(session_id) = find_running_in_conversation(&mut read, id.as_str()).await? {

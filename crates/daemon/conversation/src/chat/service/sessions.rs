@@ -36,7 +36,7 @@ impl Chat {
         if let Some(seen) = seen {
             let last = self.0.engine.last_event(&session.id).await?;
             if seen > last {
-                let message = format!("must be the `id` of an event of this session; its last one so far is {last}");
+                let message = format!("must be the `id` of an event of this session, at most {last}");
                 let problem = FieldProblem { field: "Last-Event-ID".to_owned(), message };
                 return Err(ChatError::Invalid { problems: vec![problem] });
             }

@@ -18,7 +18,7 @@ const DEFAULT_CLUSTERS: usize = 4;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ClusterQuery {
-    /// Maximum number of clusters, from 2 to 8.
+    /// Maximum number of clusters.
     #[param(minimum = 2, maximum = 8, default = json!(DEFAULT_CLUSTERS))]
     n: Option<i64>,
     /// Only episodes of this agent (id or svc_name).
@@ -30,7 +30,7 @@ pub(super) struct ClusterQuery {
 pub(super) struct ClusterView {
     /// Id of the cluster, valid until memory changes. Use it as `cluster_id` in `GET /api/memory/episodes`.
     id: String,
-    /// Leading keywords as one line.
+    /// Display name, built from the leading keywords.
     label: String,
     /// Number of episodes in the cluster.
     #[schema(minimum = 1)]
@@ -42,6 +42,7 @@ pub(super) struct ClusterView {
     episode_ids: Vec<EpisodeId>,
 }
 
+/// Clusters of similar episodes.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "written piece by piece; this is its schema")]
 pub(super) struct ClusterList {

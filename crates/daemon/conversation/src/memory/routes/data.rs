@@ -75,6 +75,7 @@ pub(super) async fn export_memory(State(memory): State<Memory>) -> Result<Respon
     Ok((headers, body).into_response())
 }
 
+/// Result of clearing memory.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryCleared {
     /// Number of deleted episodes.

@@ -18,30 +18,33 @@ const RELATED_LIMITS: PageLimits = PageLimits { default: 10, maximum: 100 };
 /// Content of a new episode.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct EpisodeFields {
+    /// Text to remember, 1 to 50,000 characters; it is searched as a whole.
     #[schema(min_length = 1, max_length = 50_000)]
     content: String,
+    /// Short form for display, up to 4,000 characters. Default: none.
     #[serde(default)]
     #[schema(max_length = 4_000)]
     summary: Option<String>,
-    /// Default `manual`.
+    /// Origin of the episode, up to 64 characters without control characters. Default: `manual`.
     #[serde(default)]
     #[schema(max_length = 64)]
     source: Option<String>,
-    /// Importance from 0 to 1; estimated from the text if omitted.
+    /// Importance from 0 to 1. Default: estimated from the text.
     #[serde(default)]
     #[schema(minimum = 0.0, maximum = 1.0)]
     importance: Option<f64>,
-    /// Valence from -1 (negative) to 1 (positive); estimated from the text if omitted.
+    /// Valence from -1 (negative) to 1 (positive). Default: estimated from the text.
     #[serde(default)]
     #[schema(minimum = -1.0, maximum = 1.0)]
     valence: Option<f64>,
+    /// Up to 32 topics of at most 100 characters each; blank topics and duplicates are removed. Default: none.
     #[serde(default)]
     #[schema(max_items = 32)]
     topics: Option<Vec<String>>,
-    /// Id or svc_name of the agent it belongs to. Belongs to no agent if omitted.
+    /// Id or svc_name of the agent that the episode belongs to. Default: none, which makes it visible to all agents.
     #[serde(default)]
     agent_id: Option<String>,
-    /// Date or time when it happened; the current time if omitted.
+    /// ISO 8601 date or time of the event; UTC unless it has an offset. Default: the current time.
     #[serde(default)]
     #[schema(max_length = 64, example = "2026-01-31T09:30:00Z")]
     occurred_at: Option<String>,
@@ -68,12 +71,16 @@ impl Validate<Memory> for EpisodeFields {
     }
 }
 
+/// Page of episodes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EpisodeList {
+    /// Episodes of this page, newest first.
     episodes: Vec<EpisodeView>,
     /// Number of matching episodes on all pages.
     total: u64,
+    /// Page size that was applied.
     limit: u32,
+    /// Number of skipped episodes.
     offset: u64,
 }
 
@@ -82,10 +89,12 @@ pub(super) struct EpisodeList {
 pub(super) struct EpisodeQuery {
     /// Only episodes of this agent (id or svc_name).
     agent_id: Option<String>,
-    /// Only episodes of this cluster of `GET /api/memory/clusters`.
+    /// Only episodes of this cluster: an `id` from `GET /api/memory/clusters`.
     cluster_id: Option<String>,
+    /// Maximum number of episodes to return.
     #[param(minimum = 1, maximum = 100, default = json!(LIMITS.default))]
     limit: Option<i64>,
+    /// Number of episodes to skip, counted from the newest.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -140,12 +149,14 @@ pub(super) async fn create_episode(
 /// Get an episode
 #[utoipa::path(
     get, path = "/api/memory/episodes/{id}", tag = "memory",
+    params(("id" = String, Path, description = "Id of the episode")),
     responses((status = 200, body = EpisodeView), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn get_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeView> {
     Ok(Json(EpisodeView::from(&memory.get(&id).await?)))
 }
 
+/// Confirmation of a deleted episode.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EpisodeDeleted {
     /// Always true.
@@ -157,6 +168,7 @@ pub(super) struct EpisodeDeleted {
 /// Permanently deletes the episode with its vectors, its index entries and its part of the graph.
 #[utoipa::path(
     delete, path = "/api/memory/episodes/{id}", tag = "memory",
+    params(("id" = String, Path, description = "Id of the episode")),
     responses((status = 200, body = EpisodeDeleted), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn delete_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeDeleted> {
@@ -164,22 +176,27 @@ pub(super) async fn delete_episode(State(memory): State<Memory>, Path(id): Path<
     Ok(Json(EpisodeDeleted { deleted: true }))
 }
 
+/// Episode that is related to another one.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RelatedEpisode {
     episode: EpisodeView,
     /// Relevance from 0 to 1: similarity of meaning and share of common entities.
     score: f64,
+    /// Names of the entities that both episodes mention.
     shared_entities: Vec<String>,
 }
 
+/// Episodes related to an episode.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RelatedList {
+    /// Related episodes, the most related first.
     related: Vec<RelatedEpisode>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RelatedQuery {
+    /// Maximum number of related episodes to return.
     #[param(minimum = 1, maximum = 100, default = json!(RELATED_LIMITS.default))]
     limit: Option<i64>,
 }
@@ -188,7 +205,8 @@ pub(super) struct RelatedQuery {
 ///
 /// Returns episodes of the same agent that have a similar meaning or mention the same entities, the most related first.
 #[utoipa::path(
-    get, path = "/api/memory/episodes/{id}/related", tag = "memory", params(RelatedQuery),
+    get, path = "/api/memory/episodes/{id}/related", tag = "memory",
+    params(("id" = String, Path, description = "Id of the episode"), RelatedQuery),
     responses((status = 200, body = RelatedList), (status = 404, body = ErrorBody)),
 )]
 pub(super) async fn list_related_episodes(

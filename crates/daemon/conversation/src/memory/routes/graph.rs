@@ -27,23 +27,28 @@ pub(super) struct GraphQuery {
 /// Relation between two entities.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RelationView {
-    /// Id of an entity.
+    /// Id of the entity that the relation starts from, such as the person who uses a tool.
     source: EntityId,
+    /// Id of the entity that the relation leads to.
     target: EntityId,
     /// Type of the relation: `uses`, `works_at`, `lives_in`, …; `co_occurs` for entities that are only mentioned
     /// together.
     #[serde(rename = "type")]
     relation_type: String,
-    /// Weight of the relation over all episodes.
+    /// Strength of the relation, summed over all episodes; greater than 0, without an upper limit.
     weight: f64,
 }
 
+/// Knowledge graph of all episodes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryGraph {
+    /// Entities: all in order of their first mention, or with `limit` the most mentioned first.
     entities: Vec<EntityView>,
+    /// Relations among the returned entities.
     relationships: Vec<RelationView>,
-    /// Total number of entities.
+    /// Number of all entities, also those beyond `limit`.
     total_entities: u64,
+    /// Number of all relations, also those beyond `limit`.
     total_relationships: u64,
 }
 

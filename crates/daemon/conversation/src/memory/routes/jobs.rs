@@ -94,9 +94,12 @@ pub(super) struct MemoryJob {
     status: JobStatus,
     /// Number of processed conversations or episodes, out of `total`.
     processed: u64,
+    /// Number of conversations or episodes to process in the current or last run.
     total: u64,
+    /// Start of the current or last run; null if the job never ran, and always for `embed_episodes`.
     #[schema(required)]
     started_at: Option<Timestamp>,
+    /// Time of the last progress; null if the job never ran, and always for `embed_episodes`.
     #[schema(required)]
     updated_at: Option<Timestamp>,
 }
@@ -117,6 +120,7 @@ impl From<JobState> for MemoryJob {
 /// All memory jobs, always in the same order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryJobs {
+    /// State of each job.
     jobs: Vec<MemoryJob>,
 }
 

@@ -18,17 +18,21 @@ pub(super) struct SearchQuery {
     /// Search text: plain words in any order, without operators.
     #[param(min_length = 1)]
     q: String,
+    /// Ranking method: `hybrid`, `keyword` or `semantic`.
     #[param(inline)]
     mode: Option<SearchMode>,
+    /// Maximum number of results to return.
     #[param(minimum = 1, maximum = 100, default = json!(LIMITS.default))]
     limit: Option<i64>,
+    /// Number of results to skip, counted from the best.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
-    /// Only episodes that happened at or after this ISO 8601 date or time.
+    /// Only episodes that happened at or after this ISO 8601 date or time; UTC unless it has an offset.
     start_date: Option<String>,
-    /// Only episodes that happened at or before this time, or on or before this day.
+    /// Only episodes that happened at or before this ISO 8601 time, or on or before this date. Must not be before
+    /// `start_date`.
     end_date: Option<String>,
-    /// Only episodes of this source.
+    /// Only episodes with exactly this `source`, such as `manual` or `conversation`.
     source: Option<String>,
     /// Only episodes of this agent (id or svc_name).
     agent_id: Option<String>,
@@ -38,11 +42,11 @@ impl SearchQuery {
     fn checked(self) -> Result<Search, Vec<FieldProblem>> {
         let mut problems = Problems::new();
         let page = Page::checked(self.limit, self.offset, LIMITS, &mut problems);
-        problems.require(!self.q.trim().is_empty(), "q", "must hold what to look for");
+        problems.require(!self.q.trim().is_empty(), "q", "must not be blank");
         let from = Timestamp::read_field("start_date", self.start_date.as_deref(), Edge::First, &mut problems);
         let until = Timestamp::read_field("end_date", self.end_date.as_deref(), Edge::Last, &mut problems);
         if let (Some(from), Some(until)) = (from, until) {
-            problems.require(from <= until, "end_date", "must not lie before start_date");
+            problems.require(from <= until, "end_date", "must not be before start_date");
         }
         problems.into_result()?;
         let mode = self.mode.unwrap_or_default();
@@ -65,23 +69,30 @@ impl Validate<Memory> for SearchQuery {
     }
 }
 
+/// Episode that matches a search.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SearchResult {
     episode: EpisodeView,
     /// Score from 0 to 1; comparable only within one response.
     score: f64,
+    /// Origin of the episode, same as `episode.source`.
     source: String,
-    /// Excerpts of the content with matches in `<mark>`; everything else is HTML-escaped.
+    /// Up to 3 excerpts of the content with matches in `<mark>`; everything else is HTML-escaped.
     highlights: Vec<String>,
 }
 
+/// Page of search results.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SearchAnswer {
+    /// Search text of the request.
     query: String,
     #[schema(inline)]
     mode: SearchMode,
+    /// Page size that was applied.
     limit: u32,
+    /// Number of skipped results.
     offset: u64,
+    /// Results of this page, the best first.
     results: Vec<SearchResult>,
     /// Number of matching episodes on all pages.
     total: u64,

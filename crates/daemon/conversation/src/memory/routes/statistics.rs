@@ -12,29 +12,38 @@ use crate::memory::service::{Memory, Statistics};
 /// Usage of recalled episodes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RecallFeedback {
+    /// Number of episodes recalled before answers, counted each time.
     total_recalls: u64,
     /// Number of recalls that the answer used.
     used_count: u64,
+    /// Number of recalls that the answer did not use.
     ignored_count: u64,
     /// Share of used recalls from 0 to 1; 0 before the first recall.
     usage_rate: f64,
 }
 
+/// Totals and distributions of memory.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryStats {
+    /// Number of episodes.
     total_episodes: u64,
+    /// Number of entities that the episodes mention.
     total_entities: u64,
+    /// Number of relations between entities.
     total_relations: u64,
-    /// Average importance; 0 without episodes.
+    /// Average importance from 0 to 1; 0 without episodes.
     avg_importance: f64,
+    /// Average valence from -1 (negative) to 1 (positive); 0 without episodes.
     avg_valence: f64,
     /// Number of episodes per tenth of importance: 0 to 0.1, 0.1 to 0.2, and so on.
     #[schema(min_items = 10, max_items = 10)]
     importance_distribution: Vec<u64>,
+    /// Number of episodes per `source`.
     source_distribution: BTreeMap<String, u64>,
+    /// Number of entities per `type`.
     entity_type_distribution: BTreeMap<String, u64>,
     recall_feedback: RecallFeedback,
-    /// Reason why no entities are extracted from new episodes; `null` if they are.
+    /// Reason why no entities are extracted from new episodes; null if they are.
     entity_extraction_problem: Option<String>,
 }
 

@@ -11,8 +11,9 @@ use crate::memory::model::{Entity, EntityId, Episode, EpisodeId};
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EntityView {
     pub(super) id: EntityId,
+    /// Display name, such as `Rust` or `Ada Lovelace`.
     pub(super) name: String,
-    /// `language`, `framework`, `tool`, `concept`, `person`, `organization`, `place`, `date`.
+    /// Type of the entity: `language`, `framework`, `tool`, `concept`, `person`, `organization` or `place`.
     #[serde(rename = "type")]
     pub(super) entity_type: String,
     /// Total number of mentions in all episodes.
@@ -34,25 +35,29 @@ impl From<&Entity> for EntityView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EpisodeView {
     pub(super) id: EpisodeId,
+    /// Remembered text, up to 50,000 characters.
     pub(super) content: String,
+    /// Short form for display, up to 4,000 characters; null if none was given.
     pub(super) summary: Option<String>,
-    /// Origin of the episode: `manual`, `conversation`, `insight`, `task`, or a custom value.
+    /// Origin of the episode: `manual`, `conversation`, `insight`, `agent`, `hook`, or a custom value.
     pub(super) source: String,
     /// Valence from -1 (negative) to 1 (positive).
     pub(super) valence: f64,
     /// Importance from 0 to 1.
     pub(super) importance: f64,
-    /// Number of times it was recalled.
+    /// Number of times the episode was recalled or its text was repeated.
     pub(super) access_count: u64,
+    /// Topics given at creation, up to 32.
     pub(super) topics: Vec<String>,
     /// Entities it mentions, the most mentioned in it first.
     pub(super) entities: Vec<EntityView>,
+    /// Agent that the episode belongs to; null if it belongs to none.
     pub(super) agent_id: Option<AgentId>,
-    /// Newer episode that contradicts this one.
+    /// Id of the newer episode that contradicts this one; null if the episode is current.
     pub(super) superseded_by: Option<EpisodeId>,
     /// Whether it was derived from untrusted text, such as a web page. Agents then treat it as untrusted.
     pub(super) is_untrusted: bool,
-    /// Time when it happened; searches filter by it.
+    /// Time of the event; searches filter by it.
     pub(super) occurred_at: Timestamp,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,

@@ -18,8 +18,8 @@ use agentd_store::{Args, ChangeLog};
 /// Change log of episodes that the search indexes follow.
 pub(super) const EPISODES: ChangeLog = ChangeLog::new("memory.episodes");
 
-/// The condition of an episode whose agent was not deleted. Rows of deleted agents are hidden and
-/// not counted before they are purged.
+/// SQL condition of an episode whose agent was not deleted. Rows of deleted agents are hidden and not counted before
+/// they are purged.
 const NOT_DELETED: &str =
     "NOT EXISTS (SELECT 1 FROM agents WHERE agents.id = episodes.agent_id AND agents.deleted_at IS NOT NULL)";
 

@@ -40,8 +40,10 @@ pub(super) async fn get_bootstrap(State(auth): State<Auth>) -> ApiResult<Json<Bo
 /// Account to create.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct RegisterRequest {
+    /// Login name, 3 to 64 characters.
     #[schema(min_length = 3, max_length = 64)]
     pub username: String,
+    /// Password, 8 to 1,024 characters.
     #[schema(value_type = String, format = Password, min_length = 8, max_length = 1024, write_only)]
     pub password: Secret,
     /// Starts a page session, for the daemon's own page: the token is sent in the cookie `svc_session` instead of the
@@ -54,7 +56,9 @@ pub struct RegisterRequest {
 /// Created account with its session.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RegisteredUser {
+    /// Id of the account.
     user_id: String,
+    /// Login name of the account.
     username: String,
     /// Session token (`sess_…`), returned only once. Omitted with `cookie`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,8 +131,10 @@ pub(super) async fn register(
 /// Login credentials.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct LoginRequest {
+    /// Login name, at most 1,024 characters.
     #[schema(max_length = 1024)]
     username: String,
+    /// Password, at most 1,024 characters.
     #[schema(value_type = String, format = Password, max_length = 1024, write_only)]
     password: Secret,
     /// Starts a page session, for the daemon's own page: the token is sent in the cookie `svc_session` instead of the
@@ -152,14 +158,18 @@ pub(super) struct LoginView {
     page_secret: Option<String>,
     /// Always `session`.
     token_type: &'static str,
-    /// Lifetime of the session in seconds.
+    /// Lifetime of the session in seconds, from the setting `security.session_ttl_seconds`.
     expires_in: u64,
+    /// Account that was logged in.
     user: UserView,
 }
 
+/// Account of the owner.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct UserView {
+    /// Id of the account.
     id: String,
+    /// Login name of the account.
     username: String,
 }
 
@@ -212,7 +222,7 @@ pub(super) async fn login(
 pub(super) struct ValidateView {
     /// Whether the credential is valid.
     valid: bool,
-    /// Kind of credential: `api_key` or `session`; null if it is not valid.
+    /// Kind of the credential: `api_key` or `session`; `null` if it is not valid.
     #[schema(required = true)]
     token_type: Option<&'static str>,
 }
@@ -238,9 +248,11 @@ pub(super) async fn validate(State(auth): State<Auth>, request: Request) -> ApiR
     Ok(Json(ValidateView { valid: token_type.is_some(), token_type }))
 }
 
+/// Result of a logout.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LogoutView {
-    /// False if the credential is an API key, which is revoked with DELETE instead.
+    /// Whether a session ended. False for an API key, which can be revoked with
+    /// `DELETE /api/auth/keys/{id}`.
     success: bool,
 }
 

@@ -61,7 +61,7 @@ impl SessionDelivery {
             (true, false) => Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "foreign_origin",
-                "A page of another origin gets no session cookie; open the daemon's own address, or leave `cookie` out",
+                "Session cookies are not available to pages of other origins; open the daemon's own address, or omit `cookie`",
             )),
         }
     }

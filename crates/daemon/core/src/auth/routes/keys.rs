@@ -10,12 +10,14 @@ use crate::auth::model::{ApiKey, IssuedKey, IssuedTicket, KeyId, NewKey};
 use crate::auth::service::Auth;
 use crate::runtime::record_secret_once;
 
-/// Scope of a key: full access, or only GET and HEAD requests.
+/// Scope of an API key.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum KeyScope {
+    /// All requests.
     #[default]
     Full,
+    /// Only GET and HEAD requests.
     Read,
 }
 
@@ -40,12 +42,13 @@ impl From<Scope> for KeyScope {
 /// API key to create.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateKey {
-    /// Display name; need not be unique.
+    /// Display name, 1 to 100 characters. Need not be unique.
     #[schema(min_length = 1, max_length = 100)]
     name: String,
+    /// Purpose of the key, at most 1,000 characters. Default: none.
     #[schema(max_length = 1000)]
     description: Option<String>,
-    /// Scope of the key. Default: `full`.
+    /// Requests that the key permits. Default: `full`.
     #[schema(required = false)]
     scope: Option<KeyScope>,
 }
@@ -60,9 +63,11 @@ impl From<CreateKey> for NewKey {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CreatedKey {
     id: KeyId,
+    /// Display name of the key.
     name: String,
     /// Secret (`svc_…`), returned only once; only its hash is stored.
     key: String,
+    /// Time of creation; a rotation does not change it.
     created_at: Timestamp,
 }
 
@@ -99,12 +104,16 @@ pub(super) async fn create_key(
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct KeyView {
     id: KeyId,
+    /// Display name, 1 to 100 characters.
     name: String,
+    /// Purpose of the key, at most 1,000 characters; `null` if none was given.
     #[schema(required = true)]
     description: Option<String>,
+    /// Requests that the key permits.
     scope: KeyScope,
+    /// Time of creation; a rotation does not change it.
     created_at: Timestamp,
-    /// Last use, accurate to the minute; null if never used since creation or rotation.
+    /// Time of the last use, accurate to the minute; `null` if the key was not used since its creation or rotation.
     #[schema(required = true)]
     last_used: Option<Timestamp>,
 }
@@ -122,8 +131,10 @@ impl From<ApiKey> for KeyView {
     }
 }
 
+/// All active API keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct KeyList {
+    /// Active keys, newest first.
     keys: Vec<KeyView>,
 }
 
@@ -162,8 +173,10 @@ pub(super) async fn rotate_key(
     Ok(Json(auth.rotate_key(id.into(), recorder).await?.into()))
 }
 
+/// Confirmation that an API key was revoked.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RevokedView {
+    /// Always true.
     revoked: bool,
 }
 

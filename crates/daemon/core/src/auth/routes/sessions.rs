@@ -13,24 +13,30 @@ use crate::auth::service::Auth;
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LoginSessionView {
     id: UserSessionId,
+    /// Time of the login.
     created_at: Timestamp,
+    /// Time at which the session ends.
     expires_at: Timestamp,
-    /// Last use, accurate to the minute; null if not used yet.
+    /// Time of the last use, accurate to the minute; `null` if the session was not used yet.
     #[schema(required = true)]
     last_used_at: Option<Timestamp>,
-    /// `User-Agent` of the client at login, up to 256 characters; null if not sent.
+    /// `User-Agent` of the client at login, truncated to 256 characters; `null` if it was not sent.
     #[schema(required = true)]
     user_agent: Option<String>,
-    /// IP address of the client at login, as reported by a proxy in `SVC_TRUSTED_PROXIES` if there is one.
+    /// IP address of the client at login, as reported by a proxy in `SVC_TRUSTED_PROXIES` if there is one; `null` if
+    /// unknown.
     #[schema(required = true)]
     address: Option<String>,
     /// Whether this is the session of the request.
     current: bool,
 }
 
+/// All active login sessions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LoginSessionList {
+    /// Active sessions, newest first.
     sessions: Vec<LoginSessionView>,
+    /// Number of active sessions.
     total: u64,
 }
 
@@ -60,15 +66,18 @@ pub(super) async fn list_login_sessions(State(auth): State<Auth>, caller: Caller
     Ok(Json(LoginSessionList { sessions, total }))
 }
 
+/// Confirmation of the password.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ReauthenticateRequest {
+    /// Password of the account, at most 1,024 characters.
     #[schema(value_type = String, format = Password, max_length = 1024, write_only)]
     password: Secret,
 }
 
+/// Result of a reauthentication.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ReauthenticatedView {
-    /// Time until which the session may perform actions that need a recent password.
+    /// Time until which the session may perform actions that need a recent password: ten minutes from now.
     reauthenticated_until: Timestamp,
 }
 
@@ -100,6 +109,7 @@ pub(super) async fn reauthenticate(
     Ok(Json(ReauthenticatedView { reauthenticated_until }))
 }
 
+/// Result of ending login sessions.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct EndedSessionsView {
     /// Number of ended sessions.

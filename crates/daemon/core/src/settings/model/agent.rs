@@ -24,16 +24,16 @@ pub struct AgentSettings {
     /// Sampling temperature, from 0 (most predictable) to 2. `null` uses the model's default.
     #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
-    /// Maximum number of output tokens per reply. `null` uses the model's default.
+    /// Maximum number of output tokens per reply, 1 to 1,000,000. `null` uses the model's default.
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub max_output_tokens: Option<u32>,
-    /// Maximum number of tool rounds per turn. Default: 16.
+    /// Maximum number of tool rounds per turn, 1 to 200. Default: 16.
     #[schema(minimum = 1, maximum = 200)]
     pub max_tool_rounds: u32,
-    /// Maximum duration of a model call in seconds, until its last token. Default: 300.
+    /// Maximum duration of a model call in seconds until its last token, 1 to 3,600. Default: 300.
     #[schema(minimum = 1, maximum = 3600)]
     pub request_timeout_seconds: u32,
-    /// Instructions in the system prompt of every agent.
+    /// Instructions in the system prompt of every agent, at most 20,000 characters. Default: none.
     #[schema(max_length = 20_000)]
     pub instructions: String,
     /// Maximum number of tokens per day in the profile's time zone. `null` means no limit.

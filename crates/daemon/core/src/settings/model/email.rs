@@ -28,21 +28,22 @@ pub enum EmailTls {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct EmailSettings {
-    /// Whether email is enabled. Requires `smtp_host` and `from_address`.
+    /// Whether email is enabled. Requires `smtp_host` and `from_address`. Default: false.
     pub enabled: bool,
-    /// Host name or IP address of the SMTP server.
+    /// Host name or IP address of the SMTP server, at most 253 characters.
     #[schema(min_length = 1, max_length = 253)]
     pub smtp_host: Option<String>,
     /// Port of the SMTP server, usually 587 with `starttls` and 465 with `implicit`. Default: 587.
     #[schema(minimum = 1, maximum = 65535)]
     pub smtp_port: u16,
+    /// Encryption of the connection. Default: `starttls`.
     pub tls: EmailTls,
-    /// User name for authentication. `null` disables authentication.
+    /// User name for authentication, at most 320 characters. `null` disables authentication.
     #[schema(min_length = 1, max_length = 320)]
     pub username: Option<String>,
     /// Password, write-only. Must be entered again if the host or port changes, or if `tls` becomes `none`.
     pub password: Option<SecretState>,
-    /// Sender address, such as `name@example.org`.
+    /// Sender address, such as `name@example.org`, 3 to 254 characters.
     #[schema(min_length = 3, max_length = 254)]
     pub from_address: Option<String>,
 }
@@ -117,7 +118,7 @@ impl Section for EmailSettings {
         for (field, is_missing) in
             [("smtp_host", self.smtp_host.is_none()), ("from_address", self.from_address.is_none())]
         {
-            problems.require(!self.enabled || !is_missing, field, "is needed when email is enabled");
+            problems.require(!self.enabled || !is_missing, field, "is required when email is enabled");
         }
     }
 }

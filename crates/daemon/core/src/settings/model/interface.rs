@@ -41,13 +41,14 @@ impl DateFormat {
 #[serde(default)]
 pub struct InterfaceSettings {
     /// Language tag such as `en`, `de` or `pt-BR`, in which agents answer. Schedule descriptions are available in
-    /// English and German; other languages use English.
+    /// English and German; other languages use English. Default: `en`.
     #[schema(min_length = 2, max_length = 35)]
     pub language: String,
+    /// Format of dates. Default: `YYYY-MM-DD`.
     pub date_format: DateFormat,
     /// Whether the token usage of a reply is shown. Default: true.
     pub show_token_usage: bool,
-    /// Id or `svc_name` of the agent for requests that name none.
+    /// Id or `svc_name` of the agent for requests that name none. Default: none.
     #[schema(min_length = 1, max_length = 64)]
     pub default_agent: Option<String>,
 }

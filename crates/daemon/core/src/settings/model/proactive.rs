@@ -20,10 +20,10 @@ const MAX_CHANNEL: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct QuietHours {
-    /// Start of the quiet hours (`HH:MM`), inclusive.
+    /// Start of the quiet hours (`HH:MM`), inclusive. Default: `22:00`.
     #[schema(min_length = 5, max_length = 5)]
     pub start: String,
-    /// End of the quiet hours (`HH:MM`), exclusive. If equal to `start`, there are no quiet hours.
+    /// End of the quiet hours (`HH:MM`), exclusive. If equal to `start`, there are no quiet hours. Default: `08:00`.
     #[schema(min_length = 5, max_length = 5)]
     pub end: String,
     /// IANA time zone. `null` uses the profile's time zone.
@@ -54,9 +54,10 @@ impl QuietHours {
 pub struct ProactiveSettings {
     /// Whether agents may start turns on their own, from suggestions and failed runs. Default: false.
     pub enabled: bool,
+    /// Daily period without proactive turns. Default: 22:00 to 08:00 in the time zone of the profile.
     #[schema(inline)]
     pub quiet_hours: QuietHours,
-    /// Maximum number of proactive turns per agent and day, in the profile's time zone. Default: 3.
+    /// Maximum number of proactive turns per agent and day in the time zone of the profile, 0 to 100. Default: 3.
     #[schema(maximum = 100)]
     pub max_per_day: u32,
     /// Delivery target of proactive turns: `<platform>:<channel>` (discord, slack, telegram, whatsapp, teams,
@@ -142,13 +143,13 @@ fn delivery_problem(text: &str) -> Option<String> {
     };
     match text.split_once(':') {
         Some(("push", "")) => None,
-        Some(("push", _)) => Some("must be `push:` alone, for every device".to_owned()),
+        Some(("push", _)) => Some("must be `push:` without a target; it notifies all devices".to_owned()),
         Some(("email", address)) if is_email_address(address) => None,
         Some(("email", _)) => Some("must have an address such as name@example.org after `email:`".to_owned()),
         Some((platform, channel)) if CHANNEL_PLATFORMS.contains(&platform) => {
             let is_channel = (1..=MAX_CHANNEL).contains(&channel.len())
                 && !channel.chars().any(|c| c.is_whitespace() || c.is_control());
-            (!is_channel).then(|| format!("must have a channel of {platform} after the colon, without spaces"))
+            (!is_channel).then(|| format!("must have a {platform} channel without spaces after the colon"))
         }
         _ => Some(form()),
     }

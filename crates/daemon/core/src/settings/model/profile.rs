@@ -14,6 +14,7 @@ const MAX_EMAIL: usize = 254;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Theme {
+    /// Theme of the operating system.
     #[default]
     System,
     Light,
@@ -24,10 +25,10 @@ pub enum Theme {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ProfileSettings {
-    /// Name of the owner in pages and prompts; empty if not set.
+    /// Name of the owner in pages and prompts, at most 100 characters; empty if not set.
     #[schema(max_length = 100)]
     pub display_name: String,
-    /// Email address such as `name@example.org`; empty if not set.
+    /// Email address such as `name@example.org`, at most 254 characters; empty if not set.
     #[schema(max_length = 254)]
     pub email: String,
     /// URL of the avatar: set by `POST /api/settings/avatar`, or an external http(s) URL. `null` removes the avatar.
@@ -36,6 +37,7 @@ pub struct ProfileSettings {
     /// IANA time zone such as `Europe/Berlin`, used for days, budgets and schedules. Default: `UTC`.
     #[schema(max_length = 64, min_length = 1)]
     pub timezone: String,
+    /// Color theme of pages. Default: `system`.
     pub theme: Theme,
 }
 
@@ -90,7 +92,7 @@ impl Section for ProfileSettings {
         problems.require(
             self.avatar_url.as_deref().is_none_or(avatar::is_valid_url),
             "avatar_url",
-            "must be null, the address that POST /api/settings/avatar answered, or an http(s) address",
+            "must be null, the URL that POST /api/settings/avatar returned, or an http(s) URL",
         );
     }
 }

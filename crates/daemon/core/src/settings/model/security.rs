@@ -27,32 +27,33 @@ pub enum AfterUntrustedText {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct SecuritySettings {
-    /// Lifetime of new login sessions in seconds. Default: 86400 (one day).
+    /// Lifetime of new login sessions in seconds, 60 to 31,536,000 (one year). Default: 86,400 (one day).
     #[schema(minimum = 60, maximum = 31_536_000)]
     pub session_ttl_seconds: u32,
     /// Number of wrong passwords for one user from one address within `login_window_seconds` before attempts are
-    /// delayed. Each further failure doubles the delay, from one second up to a minute. Default: 5.
+    /// delayed, 1 to 1,000. Each further failure doubles the delay, from one second up to a minute. Default: 5.
     #[schema(minimum = 1, maximum = 1000)]
     pub login_max_failures: u32,
-    /// Time in seconds for which a wrong password counts. Default: 900.
+    /// Time in seconds for which a wrong password counts, 10 to 86,400. Default: 900.
     #[schema(minimum = 10, maximum = 86_400)]
     pub login_window_seconds: u32,
-    /// Names of tools that always require approval; a trailing `*` matches any suffix.
+    /// Names of tools that always require approval, at most 200; a trailing `*` matches any suffix. Default: none.
     #[schema(max_items = 200)]
     pub approval_tools: Vec<String>,
     /// Whether turns with untrusted text (web pages, tool servers, devices, unknown senders, payloads of hooks and
     /// webhooks) require approval to run code, send data to external services or make lasting changes, even in
-    /// autonomous conversations. Reading, searching and writing in the workspace are not affected.
+    /// autonomous conversations. Reading, searching and writing in the workspace are not affected. Default: `ask`.
     pub after_untrusted_text: AfterUntrustedText,
-    /// Private or local hosts that may be accessed: `host`, `*.host`, an IP address or a CIDR block.
+    /// Private or local hosts that may be accessed, at most 500: `host`, `*.host`, an IP address or a CIDR block.
+    /// Default: none.
     #[schema(max_items = 500)]
     pub allowed_hosts: Vec<String>,
-    /// Hosts that may never be accessed. Takes precedence over `allowed_hosts`.
+    /// Hosts that may never be accessed, at most 500. Takes precedence over `allowed_hosts`. Default: none.
     #[schema(max_items = 500)]
     pub blocked_hosts: Vec<String>,
     /// Whether hooks may access private and loopback addresses that the owner configured. Default: true.
     pub private_hook_targets: bool,
-    /// Time in seconds that an action waits for approval. Default: 3600.
+    /// Time in seconds that an action waits for approval, 1 to 2,592,000 (30 days). Default: 3,600.
     #[schema(minimum = 1, maximum = 2_592_000)]
     pub approval_ttl_seconds: u32,
 }
@@ -130,12 +131,12 @@ impl Section for SecuritySettings {
         SafetySetting {
             path: "approval_ttl_seconds",
             strength: Strength::LowerIsStronger,
-            effect: "An approval can be given for longer.",
+            effect: "Approval requests stay open for longer.",
         },
         SafetySetting {
             path: "after_untrusted_text",
             strength: Strength::Ranked(&[&["ask"], &["allow"]]),
-            effect: "Agents act on text from web pages and tool servers without asking.",
+            effect: "Agents act on text from web pages and tool servers without approval.",
         },
     ];
     type Patch = SecurityPatch;

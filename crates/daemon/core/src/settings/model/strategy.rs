@@ -11,10 +11,12 @@ use crate::settings::section::{ResetGroup, Section};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Planning {
+    /// Never.
     Off,
     /// Only if the request appears to need several steps.
     #[default]
     Auto,
+    /// Before every turn.
     Always,
 }
 
@@ -22,14 +24,15 @@ pub enum Planning {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct StrategySettings {
+    /// Whether a turn creates a plan before it acts. Default: `auto`.
     pub planning: Planning,
     /// Whether a turn that used tools reviews its answer with an additional model call. Default: false.
     pub reflection: bool,
-    /// Maximum number of concurrent tool calls in one round. Default: 8.
+    /// Maximum number of concurrent tool calls in one round, 1 to 32. Default: 8.
     #[schema(minimum = 1, maximum = 32)]
     pub max_parallel_tools: u32,
-    /// Fraction of the model's context window that a conversation may fill before its oldest turns are summarized.
-    /// Default: 0.8.
+    /// Fraction of the model's context window that a conversation may fill before its oldest turns are summarized, 0.3
+    /// to 0.95. Default: 0.8.
     #[schema(minimum = 0.3, maximum = 0.95)]
     pub compaction_threshold: f64,
 }

@@ -25,9 +25,10 @@ pub(super) struct AvatarUpload {
     file: Vec<u8>,
 }
 
+/// Stored avatar.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AvatarView {
-    /// URL of the picture, which requires a credential.
+    /// Path of the picture; requests to it require a credential.
     avatar_url: String,
 }
 
@@ -90,7 +91,7 @@ impl<S: Send + Sync> FromRequest<S> for Picture {
                 continue;
             }
             if picture.is_some() {
-                return Err(SettingsError::field("file", "must be given once; there is one picture").into());
+                return Err(SettingsError::field("file", "must occur only once").into());
             }
             let mut bytes = Vec::new();
             while let Some(chunk) = field.chunk().await.map_err(|error| multipart_error(&error))? {

@@ -82,7 +82,7 @@ impl Settings {
             return;
         };
         if !tokio::fs::try_exists(self.0.data_dir.avatars().join(file)).await.unwrap_or(true) {
-            let message = "names a picture that is not here; upload it with POST /api/settings/avatar".to_owned();
+            let message = "names a picture that does not exist; upload one with POST /api/settings/avatar".to_owned();
             change.problems.push(FieldProblem { field: "avatar_url".to_owned(), message });
         }
     }

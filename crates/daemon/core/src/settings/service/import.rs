@@ -49,7 +49,7 @@ impl Settings {
                 (None, _) => {
                     let names = others.iter().map(|portable| portable.name());
                     let known = self.0.registry.names().into_iter().chain(names).collect::<Vec<_>>().join(", ");
-                    problems.push(FieldProblem { field, message: format!("is not known here; known are: {known}") });
+                    problems.push(FieldProblem { field, message: format!("is unknown; known categories: {known}") });
                 }
                 (Some(section), Value::Object(fields)) => {
                     let mut prepared = self.prepare_section(*section, fields).await;

@@ -75,10 +75,11 @@ impl VersionSource {
 pub struct AgentVersion {
     /// Sequence number, starting at 1; the highest is the current version.
     pub version: u32,
-    /// Complete text; empty if there were no instructions.
+    /// Complete text of the instructions; empty if there were none.
     pub instructions: String,
+    /// Origin of this version.
     pub source: VersionSource,
-    /// Reason for the change, if known.
+    /// Reason for the change; null if none was given.
     pub reason: Option<String>,
     pub created_at: Timestamp,
 }

@@ -108,27 +108,28 @@ impl EvolutionChoice {
     }
 }
 
-/// Overrides of the settings for an agent. Unknown fields are preserved.
+/// Overrides of the agent settings for one agent. Unknown fields are preserved.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentProfile {
-    /// Provider; overrides `default_provider` of the agent settings.
+    /// Provider id, for example `anthropic`; overrides `default_provider` of the agent settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 64)]
     pub provider: Option<String>,
-    /// Model; overrides `default_model` of the agent settings.
+    /// Model name, up to 200 characters; overrides `default_model` of the agent settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 200)]
     pub model: Option<String>,
-    /// Instructions; part of the system prompt.
+    /// Instructions, up to 20,000 characters; part of the system prompt. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 20_000)]
     pub instructions: Option<String>,
-    /// Tools that the agent may use, by full name. Default: all enabled tools. Tools do not have to exist yet.
+    /// Names of the tools that the agent may use, up to 200. Tools do not have to exist yet. Default: all enabled
+    /// tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 200)]
     pub tools: Option<Vec<String>>,
     /// Daily limit of input plus output tokens, in addition to `daily_token_limit` of the agent settings; `0` permits
-    /// none.
+    /// none. Default: no additional limit.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "number_or_none")]
     #[schema(minimum = 0, maximum = 1_000_000_000_000_i64)]
     pub daily_token_limit: Option<u64>,
@@ -158,7 +159,7 @@ impl AgentProfile {
         tools
             .map(|(index, _)| FieldProblem {
                 field: format!("profile.tools[{index}]"),
-                message: format!("must be the whole name of a tool: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"),
+                message: format!("must be a complete tool name: 1 to {MAX_TOOL_NAME} letters, digits, `_` or `-`"),
             })
             .collect()
     }
@@ -168,7 +169,7 @@ impl CreateAgent {
     /// Variant of [`Self::validated`] for a new agent.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub(super) fn validated_as_new(self) -> Result<Self, Vec<FieldProblem>> {
         let mut problems = Vec::new();
         // Agents are found by name or id, so a name in the form of an id could refer to another agent.
@@ -188,7 +189,7 @@ impl CreateAgent {
     /// Trims texts and validates all fields.
     ///
     /// # Errors
-    /// Every bad field.
+    /// All invalid fields.
     pub(super) fn validated(mut self) -> Result<Self, Vec<FieldProblem>> {
         self.user_name = self.user_name.trim().to_owned();
         for archetype in &mut self.archetypes {

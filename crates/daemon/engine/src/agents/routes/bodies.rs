@@ -31,26 +31,29 @@ impl ToSchema for Archetype {}
 /// Fields of a new agent.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 pub struct AgentFields {
-    /// Unique machine name: `[a-z0-9][a-z0-9_-]{0,62}`.
+    /// Machine name, unique among agents: 1 to 63 characters `[a-z0-9_-]`, starting with a letter or digit. Cannot be
+    /// changed.
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "scout")]
     pub svc_name: String,
-    /// Name of the owner.
+    /// Name of the owner for the system prompt, 1 to 200 characters.
     #[schema(min_length = 1, max_length = 200, example = "Ada")]
     pub user_name: String,
     /// One value or up to 3. Predefined: analyst, assistant, coach, companion, developer, operator, planner,
     /// researcher, teacher, writer; `custom` refers to `custom_archetype`; any other value is used as the name of a
     /// role.
     pub archetype: Archetype,
+    /// Model, instructions, tools and limits of the agent, at most 32 KiB of JSON. Default: the agent settings.
     #[serde(default)]
     pub profile: Option<AgentProfile>,
     /// Handling of changes that the agent proposes to itself. Default: `check`.
     #[serde(default)]
     pub evolution_choice: Option<EvolutionChoice>,
-    /// Custom description of the role; part of the system prompt.
+    /// Custom description of the role, up to 4,000 characters; part of the system prompt. Default: none.
     #[serde(default)]
     #[schema(max_length = 4_000)]
     pub custom_archetype: Option<String>,
-    /// Answers of the setup wizard: strings, or objects with `question` and `answer`.
+    /// Answers of the setup wizard: strings, or objects with `question` and `answer`. At most 100 entries and 32 KiB of
+    /// JSON. Default: none.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub answers: Option<Vec<Value>>,
@@ -91,12 +94,19 @@ pub struct AgentView {
     pub id: AgentId,
     /// Equal to `svc_name`.
     pub name: String,
+    /// Machine name, unique among agents.
     pub svc_name: String,
+    /// Name of the owner, used in the system prompt.
     pub user_name: String,
+    /// One to three roles; predefined names, `custom`, or free text.
     pub archetype: Vec<String>,
+    /// Overrides of the agent settings.
     pub profile: AgentProfile,
+    /// Handling of changes that the agent proposes to itself.
     pub evolution_choice: EvolutionChoice,
+    /// Custom description of the role; null if there is none.
     pub custom_archetype: Option<String>,
+    /// Answers of the setup wizard: strings, or objects with `question` and `answer`.
     pub answers: Vec<Value>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

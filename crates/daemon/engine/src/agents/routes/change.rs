@@ -15,6 +15,7 @@ use crate::agents::service::Agents;
 /// Changes to an agent; absent fields keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct AgentChange {
+    /// Name of the owner for the system prompt, 1 to 200 characters.
     #[serde(default)]
     #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
     user_name: Option<String>,
@@ -22,15 +23,16 @@ pub(super) struct AgentChange {
     #[serde(default)]
     #[schema(value_type = Archetype, required = false)]
     archetype: Option<Archetype>,
-    /// Members to replace; null removes a member, and absent members are kept. Changed `instructions` become a new
-    /// version.
+    /// Members to replace; null removes a member, and absent members keep their values. Changed `instructions` create a
+    /// new version.
     #[serde(default)]
     #[schema(value_type = AgentProfile, required = false)]
     profile: Map<String, Value>,
-    /// Null clears it.
+    /// Custom description of the role, up to 4,000 characters. Null clears it.
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 4_000)]
     custom_archetype: Patch<String>,
+    /// Handling of changes that the agent proposes to itself.
     #[serde(default)]
     #[schema(value_type = EvolutionChoice, required = false)]
     evolution_choice: Option<EvolutionChoice>,
@@ -64,7 +66,7 @@ impl From<AgentChange> for UpdateAgent {
 ///
 /// Takes effect with the next reply. Concurrent changes of different fields are all applied.
 #[utoipa::path(patch, path = "/api/agents/{name}", operation_id = "update_agent", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id")), request_body = AgentChange,
+    params(("name" = String, Path, description = "`svc_name` or id of the agent")), request_body = AgentChange,
     responses((status = 200, body = AgentView),
         (status = 409, body = ErrorBody, description = "The instructions differ from `expected_instructions`")))]
 pub(super) async fn update_agent(

@@ -21,31 +21,38 @@ use super::model::Agent;
 use super::service::Agents;
 pub use bodies::{AgentFields, AgentView};
 
-/// An agent in the list.
+/// Summary of an agent.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentEntry {
     /// Equal to `svc_name`.
     name: String,
+    /// One to three roles; predefined names, `custom`, or free text.
     archetype: Vec<String>,
+    /// Name of the owner, used in the system prompt.
     user_name: String,
+    /// Machine name, unique among agents.
     svc_name: String,
     created_at: Timestamp,
 }
 
-/// All agents, oldest first.
+/// List of agents.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentListView {
+    /// All agents, oldest first.
     agents: Vec<AgentEntry>,
 }
 
+/// Confirmation that an agent was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentDeleted {
     /// Always `true`.
     deleted: bool,
 }
 
+/// Result of a name check.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentExists {
+    /// Whether an agent with this `svc_name` exists.
     exists: bool,
 }
 
@@ -86,7 +93,8 @@ fn render_list(agents: &[Arc<Agent>]) -> Bytes {
 /// Creates its workspace as well.
 #[utoipa::path(post, path = "/api/agents", operation_id = "create_agent", tag = "agents", request_body = AgentFields,
     params(IdempotencyKey),
-    responses((status = 201, body = AgentView), (status = 409, body = ErrorBody, description = "The svc_name is taken")))]
+    responses((status = 201, body = AgentView),
+        (status = 409, body = ErrorBody, description = "The svc_name is taken")))]
 async fn create_agent(
     State(agents): State<Agents>,
     once: IdempotencyKey,
@@ -99,7 +107,7 @@ async fn create_agent(
 
 /// Get an agent
 #[utoipa::path(get, path = "/api/agents/{name}", operation_id = "get_agent", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id")),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent")),
     responses((status = 200, body = AgentView)))]
 async fn get_agent(State(agents): State<Agents>, Path(name): Path<String>) -> ApiResult<Json<AgentView>> {
     Ok(Json(AgentView::from(&*agents.get(&name).await?)))
@@ -110,7 +118,7 @@ async fn get_agent(State(agents): State<Agents>, Path(name): Path<String>) -> Ap
 /// Deletes its workspace, conversations and memory as well. The data is unreachable immediately and deleted in the
 /// background.
 #[utoipa::path(delete, path = "/api/agents/{name}", operation_id = "delete_agent", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id")),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent")),
     responses((status = 200, body = AgentDeleted)))]
 async fn delete_agent(State(agents): State<Agents>, Path(name): Path<String>) -> ApiResult<Json<AgentDeleted>> {
     agents.delete(&name).await?;
@@ -119,7 +127,7 @@ async fn delete_agent(State(agents): State<Agents>, Path(name): Path<String>) ->
 
 /// Check whether a name is taken
 #[utoipa::path(get, path = "/api/agents/{name}/exists", operation_id = "get_agent_exists", tag = "agents",
-    params(("name" = String, Path, description = "svc_name")),
+    params(("name" = String, Path, description = "`svc_name` to check")),
     responses((status = 200, body = AgentExists)))]
 async fn get_agent_exists(State(agents): State<Agents>, Path(name): Path<String>) -> ApiResult<Json<AgentExists>> {
     Ok(Json(AgentExists { exists: agents.exists(&name).await? }))

@@ -139,6 +139,7 @@ async fn require_agent(tx: &mut Tx, id: &AgentId, name: &str) -> Result<Agent, A
 }
 
 fn does_not_fit() -> AgentError {
-    let message = "would grow too large with these instructions; take something else out of it first".to_owned();
+    let message =
+        "would exceed its size limit with these instructions; shorten or remove other members first".to_owned();
     AgentError::Invalid { problems: vec![agentd_base::FieldProblem { field: "profile".to_owned(), message }] }
 }

@@ -72,7 +72,7 @@ impl ValidateReference for Agents {
         Box::pin(async move {
             match self.get(name).await {
                 Err(AgentError::NotFound { .. }) => {
-                    Some("names no agent that is there; GET /api/agents lists them".to_owned())
+                    Some("must name an existing agent; list agents with GET /api/agents".to_owned())
                 }
                 _ => None,
             }
@@ -264,14 +264,17 @@ impl Agents {
         let list = self.all().await?;
         if let Some(name) = &self.0.settings.interface().default_agent {
             return list.find(name).cloned().ok_or_else(|| AgentError::NoDefault {
-                reason: format!("the setting interface.default_agent names `{name}`, which is not there"),
+                reason: format!("`default_agent` of the interface settings names `{name}`, which does not exist"),
             });
         }
         match list.agents.as_slice() {
             [only] => Ok(Arc::clone(only)),
-            [] => Err(AgentError::NoDefault { reason: "there is none yet; make one with POST /api/agents".to_owned() }),
+            [] => Err(AgentError::NoDefault { reason: "no agents exist; create one with POST /api/agents".to_owned() }),
             many => Err(AgentError::NoDefault {
-                reason: format!("there are {} agents; name one, or set interface.default_agent", many.len()),
+                reason: format!(
+                    "{} agents exist; specify one, or set `default_agent` with PUT /api/settings/interface",
+                    many.len()
+                ),
             }),
         }
     }

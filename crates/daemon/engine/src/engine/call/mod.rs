@@ -206,7 +206,7 @@ impl Call {
                     None => {
                         let error = ModelError::new(
                             ModelErrorCode::ProviderUnavailable,
-                            "the model's answer broke off without an end",
+                            "the model's answer ended prematurely",
                         );
                         if let Some(end) = self.failed(error) {
                             return Some(end);
@@ -382,7 +382,7 @@ impl Defect {
             Self::OutOfTokens => (
                 ModelErrorCode::NoAnswer,
                 format!(
-                    "model `{model}` reached its output limit before it wrote an answer; raise max_output_tokens of \
+                    "model `{model}` reached its output limit before it wrote an answer; raise max_output_tokens with \
                      PUT /api/settings/agent or choose another model"
                 ),
             ),

@@ -17,13 +17,19 @@ agentd_base::typed_id!(
 );
 agentd_store::stored_ids!(ApprovalId);
 
+/// Status of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
+    /// Waits for the owner's decision.
     Pending,
+    /// The owner approved the action.
     Approved,
+    /// The owner rejected the action.
     Rejected,
+    /// No decision was made before `expires_at`.
     Expired,
+    /// The turn ended, or the action is no longer possible.
     Cancelled,
 }
 
@@ -54,11 +60,14 @@ pub struct Approval {
     /// `tool` for tool calls, otherwise the requesting feature.
     pub kind: String,
     pub agent_id: AgentId,
-    /// The turn that waits for the decision.
+    /// Session that waits for the decision; null if none does.
     #[schema(value_type = Option<String>)]
     pub session_id: Option<SessionId>,
+    /// Conversation of the session; null if there is none.
     pub conversation_id: Option<String>,
+    /// Id of the tool call, unique in its session; null unless `kind` is `tool`.
     pub call_id: Option<String>,
+    /// Name of the tool or action.
     pub tool: String,
     /// Complete input of the action.
     #[schema(value_type = Object)]
@@ -71,10 +80,12 @@ pub struct Approval {
     pub untrusted_sources: Sources,
     /// Sentence that names these sources; null if the approval is required for another reason.
     pub request_reason: Option<String>,
-    /// Reason given by the owner.
+    /// Reason given by the owner, or the reason for a cancellation; null if none.
     pub reason: Option<String>,
     pub requested_at: Timestamp,
+    /// Time at which the approval expires if it is not decided.
     pub expires_at: Timestamp,
+    /// Time of the decision, expiry or cancellation; null while `pending`.
     pub decided_at: Option<Timestamp>,
 }
 

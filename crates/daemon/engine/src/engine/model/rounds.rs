@@ -16,7 +16,9 @@ pub enum CallStatus {
     Waiting,
     /// Runs, or waits for a free slot.
     Running,
+    /// Completed.
     Done,
+    /// Ended with an error.
     Failed,
     /// The owner rejected it.
     Rejected,
@@ -31,25 +33,27 @@ pub enum CallStatus {
 /// A tool call, as stored with the reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CallRecord {
-    /// Unique in its session.
+    /// Id of the call, unique in its session.
     pub id: String,
+    /// Name of the tool.
     pub tool: String,
+    /// Input of the call, as sent by the model; any value that is not an object is wrapped as `input`.
     #[schema(value_type = Object)]
     pub input: Value,
-    /// Result of the call; null until there is one.
+    /// Result of the call; null while there is none.
     #[serde(default)]
     #[schema(required, value_type = Option<Object>)]
     pub output: Option<Value>,
     pub status: CallStatus,
-    /// Source of `output` if it is untrusted; the model read it as untrusted text.
+    /// Source of `output` if it is untrusted; null if it is trusted.
     #[serde(default = "unknown_source")]
     #[schema(required, value_type = Option<String>)]
     pub untrusted_source: Option<String>,
-    /// Time from the start of the tool to its result; null if it did not run or has not ended.
+    /// Run time of the tool in milliseconds; null if it did not run or has not ended.
     #[serde(default)]
     #[schema(required)]
     pub duration_ms: Option<u64>,
-    /// The approval that the call required; null if none.
+    /// Approval that the call required; null if none.
     #[serde(default)]
     #[schema(required)]
     pub approval: Option<CallApproval>,
@@ -58,6 +62,7 @@ pub struct CallRecord {
 /// An approval that a call required.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CallApproval {
+    /// Id of the approval.
     pub id: String,
     pub status: ApprovalStatus,
 }

@@ -17,13 +17,19 @@ agentd_base::typed_id!(
 );
 agentd_store::stored_ids!(SessionId);
 
+/// Status of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
+    /// The turn runs or waits for an approval.
     Running,
+    /// The turn completed.
     Done,
+    /// The turn ended with an error.
     Failed,
+    /// The turn was cancelled.
     Cancelled,
+    /// The daemon stopped before the turn ended.
     Interrupted,
 }
 

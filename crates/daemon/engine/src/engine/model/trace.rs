@@ -17,21 +17,29 @@ pub enum SpanType {
     Recall,
     /// One attempt at a model call.
     ModelCall,
+    /// A tool call.
     Tool,
     /// An approval request.
     Approval,
 }
 
+/// Status of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanStatus {
+    /// In progress.
     Running,
     /// Waits for an approval.
     Waiting,
+    /// Completed.
     Done,
+    /// Ended with an error.
     Failed,
+    /// The owner rejected the approval.
     Rejected,
+    /// The approval expired.
     Expired,
+    /// Cancelled before it completed.
     Cancelled,
     /// The daemon stopped before the span ended.
     Interrupted,
@@ -39,29 +47,35 @@ pub enum SpanStatus {
     Unknown,
 }
 
-/// Tokens of one model call or of all calls of a turn.
+/// Token usage of one model call, or the total of all calls of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SpanTokens {
+    /// Tokens of the prompts, including cached ones.
     pub input_tokens: u64,
+    /// Generated tokens, including reasoning.
     pub output_tokens: u64,
-    /// Part of `input_tokens`.
+    /// Tokens read from the prompt cache; part of `input_tokens`.
     pub cache_read_tokens: u64,
-    /// Part of `input_tokens`.
+    /// Tokens written to the prompt cache; part of `input_tokens`.
     pub cache_write_tokens: u64,
-    /// Part of `output_tokens`.
+    /// Tokens of the model's reasoning; part of `output_tokens`.
     pub reasoning_tokens: u64,
-    /// `provider`, `estimated`, or `missing` if unknown; for several calls the least certain.
+    /// Origin of the counts: `provider`, `estimated`, or `missing` if unknown. For several calls, the least certain
+    /// one.
     #[schema(value_type = String)]
     pub source: &'static str,
 }
 
+/// Error of a span.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct SpanError {
+    /// Error code; `tool_error` for tool calls, otherwise as in the `error` event of a chat stream.
     pub code: String,
+    /// Error message; that of a tool is cut to 500 characters.
     pub message: String,
 }
 
-/// A part of a turn with its children.
+/// Part of a turn, with its child spans.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TraceSpan {
     /// Span id, 16 hex digits; identical in exported traces.
@@ -70,35 +84,38 @@ pub struct TraceSpan {
     pub span_type: SpanType,
     /// Agent id, model, tool, or approved action.
     pub name: String,
-    /// Start; null if unknown.
+    /// Start time; null if unknown.
     pub started_at: Option<Timestamp>,
     /// Duration in milliseconds; null while it runs or if unknown.
     pub duration_ms: Option<u64>,
     pub status: SpanStatus,
     /// Purpose of a model call; null for other spans.
     pub purpose: Option<Purpose>,
-    /// Id of the tool call, as in the events of the reply; set for tool calls and their approvals.
+    /// Id of the tool call, as in the events of the reply; null for other spans than tool calls and their approvals.
     pub call_id: Option<String>,
     /// Tokens of a turn or a model call; null for other spans.
     pub tokens: Option<SpanTokens>,
     /// Estimated cost in US dollars; null if a price is unknown or the span has no cost.
     pub cost_estimate: Option<f64>,
+    /// Error of a failed span; null if none is known.
     pub error: Option<SpanError>,
-    /// Episodes that a recall added to the prompt, the most relevant first.
+    /// Ids of the episodes that a recall added to the prompt, most relevant first.
     pub episode_ids: Vec<String>,
-    /// Parts of this span, in the order of their start.
+    /// Child spans, ordered by start time.
     #[schema(no_recursion)]
     pub children: Vec<TraceSpan>,
 }
 
-/// The trace of a turn.
+/// Trace of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct SessionTrace {
+    /// Id of the session.
     #[schema(value_type = String)]
     pub session_id: SessionId,
     /// Trace id, 32 hex digits; also in log lines and exported traces.
     pub trace_id: String,
     /// Number of model calls whose price is unknown; if not zero, the turn has no `cost_estimate`.
     pub unpriced_calls: u64,
+    /// Span of the turn as a whole.
     pub span: TraceSpan,
 }

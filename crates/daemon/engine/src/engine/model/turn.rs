@@ -153,7 +153,7 @@ pub fn check_tools(field: &str, named: &[String], problems: &mut Problems) {
         problems.require(
             (1..=MAX_TOOL_BYTES).contains(&tool.len()) && tool.bytes().all(is_plain),
             &format!("{field}[{index}]"),
-            "must be the name of a tool: letters, digits, `-`, `_` and `.`",
+            "must be a tool name: letters, digits, `-`, `_` and `.`",
         );
     }
 }
@@ -215,7 +215,7 @@ pub struct Reply {
 
 /// Error of a session that ended without an answer, as in its `error` event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the model gave no answer: {message}")]
+#[error("the model did not answer: {message}")]
 pub struct NoAnswer {
     pub code: String,
     pub message: String,

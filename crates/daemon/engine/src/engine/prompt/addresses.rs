@@ -168,7 +168,7 @@ mod tests {
         }
         let own = answered("1", "read_file", "https://evil.example/secret", false);
         assert!(!knows(&[called("1", json!({"path": "a"})), own], "https://evil.example/secret"));
-        let refused = answered("1", "fetch", "the owner said no", true);
+        let refused = answered("1", "fetch", "the owner rejected the call", true);
         let asked = called("1", json!({"url": "https://evil.example/secret"}));
         assert!(!knows(&[asked, refused], "https://evil.example/secret"));
     }

@@ -139,7 +139,7 @@ impl Engine {
         let text = tokio::time::timeout(limit, self.read_text(&id)).await;
         let too_slow = || NoAnswer {
             code: "timeout".to_owned(),
-            message: format!("it took longer than {} seconds", limit.as_secs()),
+            message: format!("no answer within {} seconds", limit.as_secs()),
         };
         Ok(text.unwrap_or_else(|_| Err(too_slow()))?)
     }

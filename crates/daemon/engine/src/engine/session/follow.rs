@@ -59,7 +59,7 @@ pub(crate) async fn read_text(mut events: impl Stream<Item = SessionEvent> + Unp
             EventKind::Start | EventKind::ToolUse | EventKind::ToolResult | EventKind::ApprovalRequest => {}
         }
     }
-    Err(NoAnswer { code: "internal".to_owned(), message: "the session broke off".to_owned() })
+    Err(NoAnswer { code: "internal".to_owned(), message: "the session ended without a result".to_owned() })
 }
 
 enum Step {
@@ -127,7 +127,7 @@ impl Follower {
         let Some(session) = store::find_session(&mut read, &self.id).await? else {
             // A follower that saw the start must learn that no end will come.
             let Some(seen) = self.seen else { return Ok(Step::End) };
-            let message = "the reply is not there any more: it was deleted, or the daemon's data was restored";
+            let message = "the reply no longer exists: it was deleted, or the daemon's data was restored";
             self.ready.push_back(SessionEvent::error(seen.saturating_add(1), "internal", message));
             return Ok(Step::Again);
         };

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(status(rounds), (CallStatus::Cancelled, ApprovalStatus::Cancelled));
         let (_, rounds) = read_back([request("0.0"), SessionEvent::tool_use(2, 0, &progress)]);
         assert_eq!(status(rounds), (CallStatus::Running, ApprovalStatus::Approved));
-        let rejected = Outcome::refused(CallStatus::Rejected, "the owner said no");
+        let rejected = Outcome::refused(CallStatus::Rejected, "the owner rejected the call");
         let (_, rounds) = read_back([request("0.0"), SessionEvent::tool_result(2, 0, &progress, &rejected)]);
         assert_eq!(status(rounds), (CallStatus::Rejected, ApprovalStatus::Rejected));
     }

@@ -15,7 +15,7 @@ use crate::engine::state::EngineState;
 use crate::engine::store;
 
 pub(crate) const INTERRUPTED: &str =
-    "The daemon was stopped before the reply was complete; what was written is kept. Send the message again.";
+    "The daemon stopped before the reply was complete; the partial reply is stored. Send the message again.";
 const SESSION_BATCH_SIZE: usize = 50;
 /// Exceeds the number of sessions that all replicas run together.
 const MAX_RUNNING: u32 = 50_000;

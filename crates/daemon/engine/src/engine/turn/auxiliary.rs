@@ -67,7 +67,7 @@ pub(super) async fn call(
             Some(CallEvent::End(Ok(_))) => break Ok(()),
             Some(CallEvent::End(Err(error))) => break Err(AuxiliaryError::Failed(error)),
             None => {
-                let error = ModelError::new(ModelErrorCode::ProviderUnavailable, "the answer broke off");
+                let error = ModelError::new(ModelErrorCode::ProviderUnavailable, "the answer ended prematurely");
                 break Err(AuxiliaryError::Failed(error));
             }
         }

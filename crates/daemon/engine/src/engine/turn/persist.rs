@@ -215,7 +215,7 @@ fn status_of(end: End) -> (SessionStatus, Option<NoAnswer>) {
         End::Finished => (SessionStatus::Done, None),
         End::Failed(failure) => {
             let pause = failure.retry_after.filter(|_| failure.code == ModelErrorCode::RateLimit);
-            let when = pause.map(|pause| format!("; try again in {} seconds", pause.as_secs().max(1)));
+            let when = pause.map(|pause| format!("; retry in {} seconds", pause.as_secs().max(1)));
             let message = format!("{failure}{}", when.unwrap_or_default());
             // A rejected request, such as an unknown model, is no internal error of the daemon.
             let code = match failure.code {
@@ -231,13 +231,13 @@ fn status_of(end: End) -> (SessionStatus, Option<NoAnswer>) {
         End::TooLong => error(
             SessionStatus::Failed,
             "internal",
-            "The reply grew longer than 8 MiB and was cut off; ask for less at once.".to_owned(),
+            "The reply exceeded 8 MiB and was truncated; ask for a shorter reply.".to_owned(),
         ),
         End::TooManyRounds(limit) => error(
             SessionStatus::Failed,
             "tool_limit",
             format!(
-                "The agent used tools {limit} times in a row without coming to an answer; raise max_tool_rounds of \
+                "The agent reached the limit of {limit} tool rounds without an answer; raise max_tool_rounds with \
                  PUT /api/settings/agent, or ask for a smaller step."
             ),
         ),

@@ -293,8 +293,8 @@ fn schema_of(offer: &Offer, name: &str) -> Result<InputSchema, String> {
     }
     let names: Vec<&str> = offer.iter().map(|tool| tool.description().name.as_str()).collect();
     Err(match names.is_empty() {
-        true => "there is no such tool: no tools are offered in this conversation; answer in words".to_owned(),
-        false => format!("there is no such tool; those there are: {}", names.join(", ")),
+        true => "unknown tool: no tools are available in this conversation; answer in text".to_owned(),
+        false => format!("unknown tool; available tools: {}", names.join(", ")),
     })
 }
 
@@ -360,23 +360,23 @@ pub(super) fn check_decision(
     decision: Option<&Approval>,
 ) -> Result<InputSchema, Outcome> {
     let Some(decision) = decision else {
-        return Err(Outcome::refused(CallStatus::Expired, "the approval was never answered"));
+        return Err(Outcome::refused(CallStatus::Expired, "the approval was not decided"));
     };
     let because = decision.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match decision.status {
         ApprovalStatus::Approved => {}
         ApprovalStatus::Rejected => {
-            return Err(Outcome::refused(CallStatus::Rejected, format!("the owner said no{because}")));
+            return Err(Outcome::refused(CallStatus::Rejected, format!("the owner rejected the call{because}")));
         }
-        _ => return Err(Outcome::refused(CallStatus::Expired, "nobody approved this in time")),
+        _ => return Err(Outcome::refused(CallStatus::Expired, "the approval expired before it was decided")),
     }
-    let tool = offer.find(&progress.call.name).ok_or_else(|| Outcome::failed("the tool is gone by now"))?;
+    let tool = offer.find(&progress.call.name).ok_or_else(|| Outcome::failed("the tool no longer exists"))?;
     if fingerprint(&progress.call.name, &progress.call.input) != decision.input_sha256 {
-        return Err(Outcome::failed("what was approved is not what was to run, so nothing ran"));
+        return Err(Outcome::failed("the call differs from the approved one, so it was not run"));
     }
     if progress.tool_fingerprint.as_ref().is_some_and(|asked| *asked != fingerprint_of(tool.as_ref())) {
         return Err(Outcome::failed(
-            "the tool was changed after its owner was asked about this call, so nothing ran; ask for it again",
+            "the tool changed after the approval was requested, so it was not run; call it again",
         ));
     }
     Ok(tool.description().input_schema.clone())

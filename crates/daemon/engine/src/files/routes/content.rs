@@ -50,7 +50,7 @@ fn expected(headers: &HeaderMap) -> Expected {
 /// `application/octet-stream`. `Range` returns a part; several ranges return the whole file. `If-Range` and
 /// `If-None-Match` accept the `ETag`.
 #[utoipa::path(get, path = "/api/agents/{name}/files/content", operation_id = "read_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), PathQuery),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery),
     responses(
         (status = 200, description = "The file", content((Vec<u8> = "application/octet-stream"),
             (Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"), (Vec<u8> = "image/gif"), (Vec<u8> = "image/webp"))),
@@ -59,7 +59,7 @@ fn expected(headers: &HeaderMap) -> Expected {
         (status = 304, description = "The file has the version of `If-None-Match`"),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`is_directory`; `not_a_directory`; `is_link`: links are not \
-            followed; `not_a_file`: a device, a pipe, or a file with several names"),
+            followed; `not_a_file`: a device, a pipe, or a file with several hard links"),
         (status = 416, body = ErrorBody, description = "`range_not_satisfiable`: the range starts after the end")))]
 pub(super) async fn read_agent_file(
     State(files): State<Files>,
@@ -117,7 +117,7 @@ fn to_response(opened: OpenPart) -> Response {
 /// The body is the file, up to 1 GiB. Missing directories are created; the write is atomic. `If-Match` with a known
 /// `ETag` prevents overwriting concurrent changes; `If-None-Match: *` prevents overwriting any file.
 #[utoipa::path(put, path = "/api/agents/{name}/files/content", operation_id = "write_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), PathQuery,
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery,
         ("If-Match" = Option<String>, Header, description = "`ETag` of the file to replace"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: only if the file does not exist")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),

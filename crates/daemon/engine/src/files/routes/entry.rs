@@ -9,7 +9,7 @@ use crate::workspaces::{Entry, EntryKind, Version};
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PathQuery {
-    /// Path in the workspace: names separated by `/`, without `..`.
+    /// Path in the workspace, 1 to 4,096 characters: names separated by `/`, without `..`.
     #[param(min_length = 1, max_length = 4096, example = "reports/june.md")]
     pub(super) path: String,
 }
@@ -29,18 +29,21 @@ enum AgentFileKind {
 /// A file or a directory of a workspace.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AgentFile {
+    /// Last part of `path`.
     name: String,
     /// Path in the workspace, as accepted by the other operations.
     path: String,
+    /// Kind of the entry.
     kind: AgentFileKind,
     /// Size of a file in bytes; null for other kinds.
     #[schema(required)]
     size_bytes: Option<u64>,
+    /// Time of the last modification.
     modified_at: Timestamp,
-    /// Version of a file for `If-Match`; null for other kinds.
+    /// Version of a file for `If-Match`, `If-None-Match` and `If-Range`; null for other kinds.
     #[schema(required)]
     etag: Option<String>,
-    /// Target of a link as stored, which may be anything; null for other kinds.
+    /// Target of a link as stored, up to 200 characters; it may not exist. Null for other kinds.
     #[schema(required)]
     target: Option<String>,
 }

@@ -33,11 +33,11 @@ pub(super) fn routes() -> Routes<Files> {
 struct WorkspaceUsage {
     /// Number of files and directories.
     files: u64,
-    /// Total size in bytes: for each file its length or its space on disk, whichever is larger.
+    /// Total size in bytes. Each file counts with its length or its disk usage, whichever is larger.
     bytes: u64,
-    /// Limit of files: `workspace_max_files` of the sandbox settings.
+    /// Maximum number of files and directories: `workspace_max_files` of the sandbox settings.
     max_files: u64,
-    /// Limit of bytes: `workspace_limit_mb` of the sandbox settings.
+    /// Maximum total size in bytes: `workspace_limit_mb` of the sandbox settings.
     max_bytes: u64,
 }
 
@@ -48,17 +48,19 @@ impl From<Usage> for WorkspaceUsage {
     }
 }
 
-/// A page of a directory: directories first, then by name.
+/// Page of a directory.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentFileList {
     /// Path of the directory; empty for the workspace itself.
     path: String,
+    /// Entries of this page: directories first, then by name.
     files: Vec<AgentFile>,
-    /// Total number of entries.
+    /// Total number of entries in the directory.
     total: usize,
-    /// Number of entries that cannot be listed: names with control characters or invalid text, and entries beyond
-    /// 10,000.
+    /// Number of entries that cannot be listed: entries beyond 10,000, and names with control characters or invalid
+    /// text.
     left_out: usize,
+    /// Size and limits of the whole workspace.
     usage: WorkspaceUsage,
 }
 
@@ -77,12 +79,14 @@ impl From<Folder> for AgentFileList {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ListQuery {
-    /// Path of the directory. Default: the workspace itself.
+    /// Path of the directory, up to 4,096 characters. Default: the workspace itself.
     #[serde(default)]
     #[param(max_length = 4096)]
     path: String,
+    /// Maximum number of entries to return, 1 to 1,000. Default: 200.
     #[param(minimum = 1, maximum = 1000, default = 200)]
     limit: Option<u32>,
+    /// Number of entries to skip, up to 1,000,000. Default: 0.
     #[param(minimum = 0, maximum = 1_000_000, default = 0)]
     offset: Option<u32>,
 }
@@ -90,23 +94,24 @@ struct ListQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct DeleteQuery {
-    /// Path in the workspace.
+    /// Path in the workspace, 1 to 4,096 characters.
     #[param(min_length = 1, max_length = 4096)]
     path: String,
-    /// Whether to delete a directory with its content.
+    /// Whether to delete a directory with its content. Default: false.
     #[serde(default)]
     #[param(default = false)]
     recursive: bool,
 }
 
-/// Target of a move.
+/// New location of a file or directory.
 #[derive(Debug, Deserialize, ToSchema)]
 struct AgentFileMove {
-    /// New path; its directory must exist.
+    /// New path, 1 to 4,096 characters. Its directory must exist, and the path itself must not.
     #[schema(min_length = 1, max_length = 4096, example = "reports/2026/june.md")]
     path: String,
 }
 
+/// Confirmation that a file or directory was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 struct AgentFileDeleted {
     /// Always `true`.
@@ -118,7 +123,7 @@ struct AgentFileDeleted {
 /// Lists one directory: directories first, then by name. `usage` covers the whole workspace; external changes appear
 /// after 30 seconds at the latest.
 #[utoipa::path(get, path = "/api/agents/{name}/files", operation_id = "list_agent_files", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), ListQuery),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), ListQuery),
     responses((status = 200, body = AgentFileList),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`not_a_directory`; `is_link`: links are not followed")))]
@@ -134,7 +139,7 @@ async fn list_agent_files(
 
 /// Get a workspace entry
 #[utoipa::path(get, path = "/api/agents/{name}/files/entry", operation_id = "get_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), PathQuery),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery),
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`not_a_directory`; `is_link`: links are not followed")))]
@@ -150,7 +155,8 @@ async fn get_agent_file(
 ///
 /// Fails if the new path exists or its directory does not.
 #[utoipa::path(patch, path = "/api/agents/{name}/files", operation_id = "move_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), PathQuery), request_body = AgentFileMove,
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery),
+    request_body = AgentFileMove,
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`file_exists`: the new path is taken; `not_a_file`; \
@@ -168,7 +174,7 @@ async fn move_agent_file(
 ///
 /// Deletes a link itself, not its target.
 #[utoipa::path(delete, path = "/api/agents/{name}/files", operation_id = "delete_agent_file", tag = "agents",
-    params(("name" = String, Path, description = "svc_name or id"), DeleteQuery),
+    params(("name" = String, Path, description = "`svc_name` or id of the agent"), DeleteQuery),
     responses((status = 200, body = AgentFileDeleted),
         (status = 404, body = ErrorBody, description = "`agent_not_found`; `file_not_found`"),
         (status = 409, body = ErrorBody, description = "`directory_not_empty`: without `recursive`")))]
@@ -185,7 +191,7 @@ async fn delete_agent_file(
 ///
 /// Creates missing parents. An existing directory is returned unchanged.
 #[utoipa::path(put, path = "/api/agents/{name}/files/directory", operation_id = "create_agent_directory",
-    tag = "agents", params(("name" = String, Path, description = "svc_name or id"), PathQuery),
+    tag = "agents", params(("name" = String, Path, description = "`svc_name` or id of the agent"), PathQuery),
     responses((status = 200, body = AgentFile),
         (status = 404, body = ErrorBody, description = "`agent_not_found`"),
         (status = 409, body = ErrorBody, description = "`not_a_directory`: a parent is a file; `is_link`; \

@@ -132,7 +132,7 @@ async fn next(replies: &mut LocalStream, context: ReplyContext) -> Option<Result
 
 fn too_slow(limit: Duration) -> ModelError {
     let message =
-        format!("the model inside did not finish within {} seconds; raise request_timeout_seconds", limit.as_secs());
+        format!("the built-in model did not finish within {} seconds; raise request_timeout_seconds", limit.as_secs());
     ModelError::new(ModelErrorCode::Timeout, message)
 }
 

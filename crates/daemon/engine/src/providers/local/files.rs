@@ -20,7 +20,7 @@ impl LocalOptions {
     /// A sentence that describes what is missing and how to obtain it.
     pub(crate) fn find(&self, wanted: Option<&str>) -> Result<PathBuf, String> {
         if !agentd_inference::BUILT_IN {
-            return Err("this binary was built without the model inside; give a provider its key instead".to_owned());
+            return Err("this binary was built without the built-in model; configure a provider instead".to_owned());
         }
         self.find_file(wanted)
     }
@@ -32,9 +32,13 @@ impl LocalOptions {
         };
         let folder = self.folders.first().map(|folder| folder.display().to_string()).unwrap_or_default();
         found.ok_or_else(|| match wanted {
-            Some(name) => format!("there is no file {name} in {folder}; put it there, or change `local_model` of PUT /api/settings/agent"),
+            Some(name) => format!(
+                "model file {name} not found in {folder}; copy it there, or change `local_model` with \
+                 PUT /api/settings/agent"
+            ),
             None => format!(
-                "there is no model file in {folder}; run `make models`, or put a GGUF file there and name it as `local_model` with PUT /api/settings/agent"
+                "no model file found in {folder}; run `make models`, or copy a GGUF file there and set `local_model` \
+                 with PUT /api/settings/agent"
             ),
         })
     }

@@ -16,7 +16,7 @@ pub use files::LocalOptions;
 #[must_use]
 pub fn no_tools_message(file: &str) -> String {
     format!(
-        "The chat template of {file} has no tools, so agents that use it cannot call any. Use a model with tools, such \
-         as Qwen 2.5, Mistral or Llama 3.1, or a provider."
+        "The chat template of {file} does not support tools, so agents that use it cannot call any. Use a model with \
+         tool support, such as Qwen 2.5, Mistral or Llama 3.1, or a provider."
     )
 }

@@ -91,9 +91,12 @@ pub(crate) fn choose(preference: ModelPreference, candidates: &Candidates<'_>) -
         (None, Some(model)) => choose_by_model_name(&model, candidates),
         (None, None) => match candidates.vendors.first() {
             Some((vendor, model)) => Ok(Choice::Vendor { vendor: *vendor, model: model.clone() }),
-            None => (candidates.local)().map(|_| Choice::Local).map_err(|missing| format!(
-                "no provider has a key. Give one its key with PUT /api/providers/{{id}}/key, or use the model inside: {missing}"
-            )),
+            None => (candidates.local)().map(|_| Choice::Local).map_err(|missing| {
+                format!(
+                    "no provider has a key; set one with PUT /api/providers/{{id}}/key, or use the built-in \
+                 model: {missing}"
+                )
+            }),
         },
     }
 }
@@ -103,7 +106,7 @@ fn choose_from_provider(provider: &str, model: Option<String>, candidates: &Cand
         return choose_local(model.as_deref(), candidates);
     }
     let Some(vendor) = Vendor::from_id(provider) else {
-        return Err(format!("there is no provider `{provider}`; the providers are {}", known_ids()));
+        return Err(format!("provider `{provider}` not found; known providers: {}", known_ids()));
     };
     match candidates.vendors.iter().find(|(configured, _)| *configured == vendor) {
         Some((_, default)) => Ok(Choice::Vendor { vendor, model: model.unwrap_or_else(|| default.clone()) }),
@@ -117,7 +120,7 @@ fn choose_local(model: Option<&str>, candidates: &Candidates<'_>) -> Result<Choi
     let file = (candidates.local)()?;
     match model {
         Some(wanted) if !is_same_file(wanted, &file) => Err(format!(
-            "the model inside is {file}, not {wanted}; choose the file with `local_model` of PUT /api/settings/agent"
+            "the built-in model is {file}, not {wanted}; select the file with `local_model` of PUT /api/settings/agent"
         )),
         _ => Ok(Choice::Local),
     }
@@ -139,9 +142,9 @@ fn choose_by_model_name(model: &str, candidates: &Candidates<'_>) -> Result<Choi
     }
     match candidates.vendors.first() {
         Some((vendor, _)) => Ok(Choice::Vendor { vendor: *vendor, model: model.to_owned() }),
-        None => Err(format!(
-            "nobody is set up who offers {model}; give its provider a key with PUT /api/providers/{{id}}/key"
-        )),
+        None => {
+            Err(format!("no provider is configured for model {model}; set a key with PUT /api/providers/{{id}}/key"))
+        }
     }
 }
 
@@ -246,7 +249,7 @@ mod tests {
             (ModelPreference::default(), "PUT /api/providers"),
             (ModelPreference::parse(Some("openai/gpt")), "PUT /api/providers/openai/key"),
             (ModelPreference::parse(Some("local/small")), "make models"),
-            (ModelPreference::new(Some("nobody"), None), "the providers are anthropic"),
+            (ModelPreference::new(Some("nobody"), None), "known providers: anthropic"),
             (ModelPreference::parse(Some("grok-4")), "grok-4"),
         ] {
             let error = choose(preference.clone(), &none).unwrap_err();

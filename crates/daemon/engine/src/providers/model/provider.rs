@@ -22,8 +22,11 @@ pub enum ProviderStatus {
     Unconfigured,
     /// Configured, and not called since.
     Configured,
+    /// The last call or test succeeded.
     Ok,
+    /// The last call or test failed.
     Failing,
+    /// The last call or test was rejected by a rate limit.
     RateLimited,
 }
 
@@ -135,15 +138,15 @@ pub(crate) fn known_ids() -> String {
 /// Parses a base URL.
 pub(crate) fn parse_base_url(text: &str) -> Result<Url, String> {
     let example = "such as http://127.0.0.1:11434/v1";
-    let url = Url::parse(text.trim()).map_err(|_| format!("must be an address, {example}"))?;
+    let url = Url::parse(text.trim()).map_err(|_| format!("must be a URL, {example}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(format!("must begin with http:// or https:// and name a host, {example}"));
+        return Err(format!("must be an http or https URL with a host, {example}"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not hold a user name or a password; the key goes into api_key".to_owned());
+        return Err("must not contain a user name or password; send the key as api_key".to_owned());
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("must end with its path, without `?` or `#`".to_owned());
+        return Err("must not contain a query or fragment".to_owned());
     }
     Ok(url)
 }
@@ -160,10 +163,10 @@ pub(crate) fn parse_key(key: &Secret) -> Result<Secret, &'static str> {
         return Err("must not be empty");
     }
     if text.len() > MAX_KEY {
-        return Err("is longer than any provider's key");
+        return Err("must be at most 4096 bytes");
     }
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("holds characters that no key has; copy it anew");
+        return Err("contains characters that are not valid in a key; copy it again");
     }
     Ok(Secret::new(text.to_owned()))
 }

@@ -6,25 +6,28 @@ use utoipa::ToSchema;
 
 use super::ProviderStatus;
 
-/// A provider. Its key is never returned.
+/// Provider of AI models. Its key is never returned.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ProviderView {
+    /// Id of the provider, for example `anthropic`; `local` is the built-in model.
     pub id: String,
     /// Display name.
     pub name: String,
-    /// Whether it can be called: it has a key or a base URL; `local` has a model file.
+    /// Whether the provider can be called: a vendor needs a key or a base URL, `local` a model file.
     pub configured: bool,
+    /// Whether a key is stored; null without a key.
     pub key: Option<SecretState>,
-    /// Base URL that replaces the vendor's; null for the vendor's own.
+    /// Base URL that replaces the default one; null if none is set.
     pub base_url: Option<String>,
-    /// Base URL used without `base_url`; null for `local`, which sends no requests.
+    /// Base URL that is used without `base_url`; null for `local`.
     pub default_base_url: Option<String>,
-    /// Model used if none is specified.
+    /// Model that is used if none is specified; null for `local` without a model file.
     pub default_model: Option<String>,
+    /// Result of the last call or test.
     pub status: ProviderStatus,
-    /// Reason why it is not `ok`, with a remedy; null if none.
+    /// Reason why the status is not `ok`, with a remedy; null if there is none.
     pub message: Option<String>,
-    /// Time of the call or test that determined `status`.
+    /// Time of the call or test that determined `status`; null if there was none.
     pub checked_at: Option<Timestamp>,
     /// State of the built-in model; only for `local`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,33 +38,41 @@ pub struct ProviderView {
 /// State of the built-in model.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct LocalModelView {
-    /// Name of the model file in use.
+    /// File name of the model in use; null if no model file was found.
     pub model: Option<String>,
-    /// Whether the file contains a small model, suitable for first tests only.
+    /// Whether the model is small, that is, its file is smaller than 600 MiB. Such a model is suitable for first tests
+    /// only.
     pub small: bool,
-    /// Valid values of `local_model` in the agent settings.
+    /// File names of the available models; valid values of `local_model` in the agent settings.
     pub available_models: Vec<String>,
+    /// State of the model's process.
     pub state: LocalModelState,
-    /// Whether agents can use tools with this model: its chat template must support them. Null without a file.
+    /// Whether agents can use tools with this model, which requires support in its chat template; null without a model
+    /// file.
     pub tools: Option<bool>,
-    /// Reason why `tools` is `false`, with a remedy.
+    /// Reason why `tools` is `false`, with a remedy; otherwise null.
     pub tools_message: Option<String>,
-    /// Memory of the model's process in bytes; 0 while unloaded.
+    /// Resident memory of the model's process in bytes; 0 while unloaded.
     pub resident_bytes: u64,
+    /// Prompt processing speed in tokens per second, as a moving average; null before the first call.
     pub prompt_tokens_per_second: Option<f64>,
+    /// Generation speed in tokens per second, as a moving average; null before the first call.
     pub generation_tokens_per_second: Option<f64>,
-    /// Context window in tokens, including the reply.
+    /// Context window in tokens, including the reply; null while unloaded.
     pub context_length: Option<u32>,
     /// Number of running and waiting requests.
     pub active_requests: u64,
 }
 
+/// State of the built-in model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LocalModelState {
     /// Not in memory; the next request loads it.
     Unloaded,
+    /// Being loaded into memory.
     Loading,
+    /// In memory.
     Ready,
     /// Loading failed; the next request retries.
     Failed,

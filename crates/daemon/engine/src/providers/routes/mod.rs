@@ -21,39 +21,43 @@ pub(super) fn routes() -> Routes<Providers> {
     Routes::new().protected(router)
 }
 
-/// All providers: the eight vendors in a fixed order, then the built-in model.
+/// List of providers.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProviderList {
+    /// All providers: the eight vendors in a fixed order, then `local`.
     providers: Vec<ProviderView>,
+    /// Number of providers.
     total: usize,
 }
 
 /// Changes to a provider. Absent fields keep their values; null clears them.
 #[derive(Debug, Deserialize, ToSchema)]
 struct UpdateProviderKey {
-    /// API key of the vendor. Optional if `base_url` is a server without authentication, such as Ollama. `{"set":
-    /// true}` keeps the current key, unless `base_url` changes to another server, which must not receive it.
+    /// API key of the vendor, up to 4,096 characters; null clears it. Optional if `base_url` is a server without
+    /// authentication, such as Ollama. `{"set": true}` keeps the current key, unless `base_url` changes to another
+    /// server, which must not receive it.
     #[serde(default)]
     #[schema(value_type = Option<SecretUpdate>)]
     api_key: Patch<SecretUpdate>,
-    /// Base URL that replaces the vendor's, in the form that the vendor's SDK accepts (OpenAI's ends in `/v1`). May be
-    /// private or local.
+    /// Base URL that replaces the vendor's, up to 2,048 characters, in the form that the vendor's SDK accepts (OpenAI's
+    /// ends in `/v1`). May be private or local. Null restores the vendor's.
     #[serde(default)]
     #[schema(value_type = Option<String>, max_length = 2048)]
     base_url: Patch<String>,
-    /// Model used if none is specified.
+    /// Model that is used if none is specified, 1 to 200 characters. Null restores the vendor's default.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
     default_model: Patch<String>,
 }
 
-/// Result of a test.
+/// Result of a provider test.
 #[derive(Debug, Serialize, ToSchema)]
 struct ProviderTestView {
-    /// Whether the provider answered and accepted the key.
+    /// Whether the test succeeded: the vendor accepted the key, or the built-in model generated a token.
     ok: bool,
+    /// Duration of the test in milliseconds.
     latency_ms: u64,
-    /// Models of the provider; only if `ok`.
+    /// Models that the provider offers; only if `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<String>, required = false)]
     models: Option<Vec<String>>,

@@ -11,61 +11,73 @@ use crate::providers::error::ProviderError;
 use crate::providers::model::{LongPrompt, Price, PriceOrigin};
 use crate::providers::service::Providers;
 
-/// Effective prices, ordered by provider and model.
+/// Effective prices.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PriceList {
+    /// Prices, ordered by provider and model.
     prices: Vec<PriceView>,
+    /// Number of prices.
     total: usize,
 }
 
 /// Prices of a model in US dollars per million tokens.
 #[derive(Debug, Serialize, ToSchema)]
 struct PriceView {
+    /// Provider id, for example `openai`.
     provider: String,
     /// Model name. Also applies to dated and numbered snapshots; with a trailing `*`, to all names with that prefix.
     /// The longest match wins.
     model: String,
+    /// Price of input tokens.
     input: f64,
+    /// Price of output tokens.
     output: f64,
-    /// Null: the price of `input`.
+    /// Price of tokens read from the prompt cache; null: the price of `input`.
     cache_read: Option<f64>,
-    /// Null: the price of `input`.
+    /// Price of tokens written to the prompt cache; null: the price of `input`.
     cache_write: Option<f64>,
-    /// Null: the price of `output`.
+    /// Price of reasoning tokens; null: the price of `output`.
     reasoning: Option<f64>,
-    /// Prices of calls with a longer prompt.
+    /// Prices of calls with a longer prompt; null if they cost the same.
     #[schema(value_type = Option<LongPromptPrice>)]
     long_prompt: Option<LongPromptPrice>,
-    /// Context window in tokens.
+    /// Context window in tokens; null if unknown.
     context_window: Option<u64>,
-    /// Maximum output of the model in one call, in tokens.
+    /// Maximum output of the model in one call, in tokens; null if unknown.
     max_output_tokens: Option<u64>,
-    /// Date of the source.
+    /// Date of the source, as `YYYY-MM-DD`; null if unknown.
     #[schema(value_type = Option<String>, format = Date)]
     as_of: Option<Date>,
-    /// Source of the price.
+    /// Source of the price, for example a URL; null if unknown.
     source: Option<String>,
+    /// Table that contains the price.
     origin: PriceOrigin,
 }
 
-/// Prices of calls whose prompt exceeds `above` tokens.
+/// Prices of calls whose prompt exceeds `above` tokens, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 pub(super) struct LongPromptPrice {
+    /// Prompt length in tokens, 1 to 1,000,000,000; the prices apply to calls with longer prompts.
     #[schema(minimum = 1, maximum = 1_000_000_000)]
     above: u64,
+    /// Price of input tokens, 0 to 100,000.
     #[schema(minimum = 0, maximum = 100_000)]
     input: f64,
+    /// Price of output tokens, including reasoning, 0 to 100,000.
     #[schema(minimum = 0, maximum = 100_000)]
     output: f64,
+    /// Price of tokens read from the prompt cache, 0 to 100,000. Default: the price of `input`.
     #[schema(minimum = 0, maximum = 100_000)]
     cache_read: Option<f64>,
+    /// Price of tokens written to the prompt cache, 0 to 100,000. Default: the price of `input`.
     #[schema(minimum = 0, maximum = 100_000)]
     cache_write: Option<f64>,
 }
 
-/// The complete list of overrides; overrides that are not included are removed.
+/// Complete list of price overrides.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PriceUpdate {
+    /// All overrides, up to 2,000. Existing overrides that are not included are removed.
     #[schema(max_items = 2000)]
     prices: Vec<PriceFields>,
 }
@@ -76,31 +88,38 @@ pub(super) struct PriceFields {
     /// Provider id, for example `openai`, or `local`.
     #[schema(min_length = 1, max_length = 64)]
     provider: String,
-    /// Model name; with a trailing `*`, all names with that prefix.
+    /// Model name, 1 to 200 characters without white space. With a trailing `*`, it applies to all names with that
+    /// prefix.
     #[schema(min_length = 1, max_length = 200)]
     model: String,
+    /// Price of input tokens, 0 to 100,000.
     #[schema(minimum = 0, maximum = 100_000)]
     input: f64,
+    /// Price of output tokens, 0 to 100,000.
     #[schema(minimum = 0, maximum = 100_000)]
     output: f64,
-    /// Default: the price of `input`.
+    /// Price of tokens read from the prompt cache, 0 to 100,000. Default: the price of `input`.
     #[schema(minimum = 0, maximum = 100_000)]
     cache_read: Option<f64>,
-    /// Default: the price of `input`.
+    /// Price of tokens written to the prompt cache, 0 to 100,000. Default: the price of `input`.
     #[schema(minimum = 0, maximum = 100_000)]
     cache_write: Option<f64>,
-    /// Default: the price of `output`.
+    /// Price of reasoning tokens, 0 to 100,000. Default: the price of `output`.
     #[schema(minimum = 0, maximum = 100_000)]
     reasoning: Option<f64>,
+    /// Prices of calls with a longer prompt. Default: the same prices.
     #[schema(value_type = Option<LongPromptPrice>)]
     long_prompt: Option<LongPromptPrice>,
+    /// Context window in tokens, 1 to 1,000,000,000. Default: unknown.
     #[schema(minimum = 1, maximum = 1_000_000_000)]
     context_window: Option<u64>,
+    /// Maximum output of the model in one call, in tokens, 1 to 1,000,000,000. Default: unknown.
     #[schema(minimum = 1, maximum = 1_000_000_000)]
     max_output_tokens: Option<u64>,
-    /// Date of the source. Default: today.
+    /// Date of the source, as `YYYY-MM-DD`. Default: today.
     #[schema(value_type = Option<String>, max_length = 10)]
     as_of: Option<String>,
+    /// Source of the price, for example a URL, up to 500 characters. Default: none.
     #[schema(max_length = 500)]
     source: Option<String>,
 }
@@ -113,7 +132,7 @@ impl PriceFields {
             None => None,
             Some(Ok(day)) => Some(day),
             Some(Err(_)) => {
-                problems.add("as_of", "must be a day such as 2026-01-31");
+                problems.add("as_of", "must be a date such as 2026-01-31");
                 None
             }
         };
@@ -146,7 +165,7 @@ impl PriceUpdate {
                 problems.add(format!("prices[{index}].{}", problem.field), problem.message);
             }
             if let Some(other) = prices.iter().position(|other| other.has_same_key(&price)) {
-                let message = format!("is named twice, by prices[{other}] too");
+                let message = format!("is a duplicate of prices[{other}]");
                 problems.add(format!("prices[{index}].model"), message);
             }
             prices.push(price);

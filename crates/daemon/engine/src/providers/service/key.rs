@@ -54,13 +54,13 @@ impl Providers {
         change.default_model.clone().apply(&mut row.default_model);
         let mut problems = Problems::new();
         if !has_key && row.base_url.is_none() {
-            problems.add("api_key", "is required, unless base_url names a server that needs no key");
+            problems.add("api_key", "is required unless base_url names a server without authentication");
         }
         let keeps_key = has_key && matches!(change.key, Patch::Keep);
         if keeps_key && server_origin(vendor, row.base_url.as_deref()) != previous_server {
             problems.add(
                 "api_key",
-                "is required again: base_url leads to another server, and the stored key was not meant for that; give \
+                "is required because base_url now names another server, which must not receive the stored key; send \
                  the key for it, or null if it needs none",
             );
         }
@@ -132,7 +132,7 @@ impl Providers {
             let is_name = !model.is_empty()
                 && model.chars().count() <= MAX_MODEL_NAME
                 && !model.chars().any(|c| c.is_whitespace() || c.is_control());
-            problems.require(is_name, "default_model", "must be the provider's name of a model, without spaces");
+            problems.require(is_name, "default_model", "must be a model name of the provider, without spaces");
         }
         problems.into_result().map_err(ProviderError::Invalid)?;
         let base_url = match change.base_url {

@@ -256,7 +256,8 @@ impl Providers {
         };
         let chosen = configured.iter().find(|provider| provider.vendor == vendor);
         let backend = chosen.and_then(|provider| provider.backend.as_ref().ok()).cloned();
-        let backend = backend.ok_or_else(|| ProviderError::no_model(format!("{vendor} was taken away just now")))?;
+        let backend = backend
+            .ok_or_else(|| ProviderError::no_model(format!("{vendor} was removed during the request; retry")))?;
         let context_window = prices.context_window(vendor.id(), &model);
         let backend = self.tracked(vendor.id(), backend);
         Ok(ResolvedModel { backend, provider: vendor.id().to_owned(), model, context_window })

@@ -20,7 +20,7 @@ use crate::providers::model::{
 };
 use crate::providers::store;
 
-const LOCAL_NAME: &str = "The model inside the daemon";
+const LOCAL_NAME: &str = "Built-in model";
 const LOCAL_TEST_LIMIT: Duration = Duration::from_secs(60);
 
 impl Providers {

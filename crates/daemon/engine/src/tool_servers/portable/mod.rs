@@ -22,14 +22,16 @@ use crate::tools::{BuiltinTools, CustomTools, ToolsError, list_custom_tools, lis
 
 const NAME: &str = "skills";
 
-/// Exported tools.
+/// Exported tools and tool servers, without secrets.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExportedSkills {
-    /// Names of disabled built-in tools; all others are enabled.
+    /// Names of disabled built-in tools; all others are enabled. Null keeps the current state.
     builtin_off: Option<BTreeSet<String>>,
+    /// Custom tools, up to 1,000.
     #[schema(max_items = 1000)]
     custom: Vec<ExportedTool>,
+    /// Tool servers, up to 1,000.
     #[schema(max_items = 1000)]
     mcp: Vec<ExportedServer>,
 }

@@ -12,31 +12,44 @@ use utoipa::ToSchema;
 use crate::tool_servers::secrets::loses_url_secrets;
 use crate::tool_servers::{StdioTransport, ToolServer, ToolServerChange, Transport, TransportKind};
 
+/// Exported tool server, without secrets.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExportedServer {
+    /// Name, 1 to 100 characters. An import updates the server of this name, or creates it.
     pub(super) name: String,
     transport: TransportKind,
+    /// stdio: program, by name or absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     command: Option<String>,
+    /// stdio: arguments of the program, up to 128.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     args: Option<Vec<String>>,
-    /// Names of the variables, without values; `headers` likewise.
+    /// stdio: names of environment variables, without values.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     env: BTreeSet<String>,
+    /// stdio: whether the program may access public addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     network: Option<bool>,
+    /// stdio: absolute paths that the program may read, up to 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     readable_paths: Option<Vec<String>>,
+    /// stdio: absolute paths of folders that the program may modify, up to 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     writable_paths: Option<Vec<String>>,
+    /// http: URL of the endpoint, with credentials replaced by `***`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
+    /// http: names of headers, without values.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     headers: BTreeSet<String>,
+    /// Whether the server is enabled.
     enabled: bool,
+    /// Whether the server's read-only hints are trusted.
     trusted: bool,
+    /// Time limit of one call in seconds, 1 to 3,600.
     timeout_seconds: u32,
+    /// Id of the catalog entry from which it was installed; absent if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) catalog_entry: Option<String>,
 }
@@ -75,12 +88,12 @@ const SERVER_SAFETY: [SafetySetting; 4] = [
     SafetySetting {
         path: "trusted",
         strength: Strength::LowerIsStronger,
-        effect: "Its tools run without approval where it says that they only read.",
+        effect: "Tools that the server declares read-only run without approval.",
     },
     SafetySetting {
         path: "network",
         strength: Strength::LowerIsStronger,
-        effect: "The tool server may reach the network.",
+        effect: "The tool server may access the network.",
     },
     SafetySetting {
         path: "readable_paths",
@@ -90,7 +103,7 @@ const SERVER_SAFETY: [SafetySetting; 4] = [
     SafetySetting {
         path: "writable_paths",
         strength: Strength::Permissions,
-        effect: "The tool server may change the added folders.",
+        effect: "The tool server may modify the added folders.",
     },
 ];
 

@@ -11,32 +11,44 @@ use utoipa::ToSchema;
 use crate::tool_servers::secrets::loses_url_secrets;
 use crate::tools::{CustomTool, CustomToolChange, HttpMethod, HttpRequestChange, ToolKind};
 
+/// Exported custom tool, without secrets.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExportedTool {
+    /// Name, 1 to 64 characters. An import updates the tool of this name, or creates it.
     pub(super) name: String,
+    /// Purpose of the tool, 1 to 4,000 characters; models select tools by it.
     description: String,
+    /// JSON Schema of the tool's input.
     #[schema(value_type = Object)]
     input_schema: Map<String, Value>,
     kind: ToolKind,
+    /// Source code of a python or shell tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source_code: Option<String>,
+    /// Request of an http tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request: Option<ExportedRequest>,
+    /// Time limit of a call in seconds, 1 to 3,600.
     timeout_seconds: u32,
+    /// Whether the tool is enabled.
     enabled: bool,
 }
 
+/// Request of an exported http tool.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ExportedRequest {
     method: HttpMethod,
+    /// URL, with credentials replaced by `***`.
     url: String,
+    /// Headers that contain no credentials, by name. Default: none.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// Names of the secret headers, without values.
     #[serde(default)]
     secret_headers: BTreeSet<String>,
+    /// Request body; absent if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     body: Option<String>,
 }

@@ -23,17 +23,22 @@ enum CatalogValueKind {
     Paths,
     /// An IANA time zone name.
     TimeZone,
+    /// A credential; stored encrypted and never returned.
     Secret,
     /// `true` or `false`.
     Flag,
 }
 
-/// A value that the owner enters.
+/// Value that the owner enters to install a catalog entry.
 #[derive(Debug, Serialize, ToSchema)]
 struct CatalogValue {
+    /// Name of the value in the installation request.
     name: &'static str,
+    /// Label of the value for users.
     description: &'static str,
+    /// Type of the value.
     kind: CatalogValueKind,
+    /// Whether the value is required.
     required: bool,
 }
 
@@ -50,29 +55,36 @@ impl From<&ValueSpec> for CatalogValue {
     }
 }
 
-/// An entry of the catalog. Fields of the other transport are null.
+/// Entry of the tool server catalog. Fields of the other transport are null.
 #[derive(Debug, Serialize, ToSchema)]
 struct CatalogEntryView {
+    /// Id of the entry, used to install it.
     id: &'static str,
+    /// Display name; also the default name of the installed server.
     name: &'static str,
+    /// One-sentence summary of the server.
     description: &'static str,
+    /// URL of the server's project.
     homepage: &'static str,
     transport: TransportKind,
-    /// Package runner: `npx` (requires Node.js) or `uvx` (requires uv).
+    /// stdio: package runner, `npx` (requires Node.js) or `uvx` (requires uv).
     #[schema(required, value_type = Option<String>)]
     runner: Option<&'static str>,
+    /// stdio: package in the registry of the runner.
     #[schema(required, value_type = Option<String>)]
     package: Option<&'static str>,
+    /// stdio: version of the package that is installed.
     #[schema(required, value_type = Option<String>)]
     version: Option<&'static str>,
-    /// Name of the installed program.
+    /// stdio: name of the program after installation.
     #[schema(required, value_type = Option<String>)]
     executable: Option<&'static str>,
+    /// http: URL of the endpoint.
     #[schema(required, value_type = Option<String>)]
     url: Option<&'static str>,
     /// Values that the owner enters.
     values: Vec<CatalogValue>,
-    /// Whether the server needs network access, besides being downloaded.
+    /// Whether the server itself needs network access, apart from its download.
     needs_network: bool,
 }
 
@@ -104,10 +116,12 @@ impl From<&CatalogEntry> for CatalogEntryView {
     }
 }
 
-/// Known tool servers, in display order.
+/// Catalog of known tool servers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Catalog {
+    /// Entries in display order.
     entries: Vec<CatalogEntryView>,
+    /// Number of entries.
     total: usize,
 }
 
@@ -115,21 +129,24 @@ pub(super) struct Catalog {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct InstallCatalogEntry {
-    /// Values by the names in the entry's `values`: a string, a list of strings, or a boolean. The server receives
-    /// access to the folders among them.
+    /// Values by their names in the entry's `values`: a string, a list of strings, or a boolean. The server receives
+    /// access to the folders among them. Default: none.
     #[schema(value_type = Object, required = false)]
     values: Map<String, Value>,
-    /// Name. Default: the entry's name.
+    /// Name of the server, 1 to 100 characters. Default: the entry's name.
     #[schema(min_length = 1, max_length = 100)]
     name: Option<String>,
-    /// Absolute path of the installed program, instead of downloading the package.
+    /// Absolute path of the installed program, up to 4,096 characters. Default: the package is downloaded.
     #[schema(max_length = 4096)]
     program: Option<String>,
-    /// Network access. Default: granted if the server needs it or its package must be downloaded.
+    /// Whether the program may access the network. Default: true if the server needs it or its package must be
+    /// downloaded.
     network: Option<bool>,
+    /// Absolute paths that the program may read, up to 32. Default: none.
     #[schema(max_items = 32)]
     readable_paths: Option<Vec<String>>,
-    /// Writable paths in addition to the folders among the values.
+    /// Absolute paths of folders that the program may modify, up to 32, in addition to the folders among the values.
+    /// Default: none.
     #[schema(max_items = 32)]
     writable_paths: Option<Vec<String>>,
     /// Whether the server is enabled. Default: true.
@@ -166,7 +183,7 @@ pub(super) async fn list_catalog() -> Json<Catalog> {
 /// Registers the server. The package is downloaded when the server is first started.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/catalog/{entry_id}/install",
     operation_id = "install_catalog_entry", tag = "skills", request_body = InstallCatalogEntry,
-    params(("entry_id" = String, Path, description = "Id of the entry"), IdempotencyKey),
+    params(("entry_id" = String, Path, description = "Id of the catalog entry"), IdempotencyKey),
     responses((status = 201, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn install_catalog_entry(
     State(state): State<ToolServerRoutes>,

@@ -23,11 +23,11 @@ impl<'de> Deserialize<'de> for SecretValues {
 }
 
 fn env_values() -> Schema {
-    secret_values("stdio: variables of the program's environment. `HOME` is a folder of its own that stays.")
+    secret_values("stdio: environment variables of the program, up to 64. `HOME` is a persistent folder of its own.")
 }
 
 fn header_values() -> Schema {
-    secret_values("http: sent with every request.")
+    secret_values("http: headers that are sent with every request, up to 32.")
 }
 
 fn secret_values(description: &str) -> Schema {
@@ -41,9 +41,8 @@ fn secret_values(description: &str) -> Schema {
         .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
         .additional_properties(Some(AdditionalProperties::RefOr(RefOr::T(Schema::OneOf(value)))))
         .description(Some(format!(
-            "{description} Values by name: encrypted at rest and never shown again. `{{\"set\": true}}`, or a name that \
-             is left out, keeps a value; null clears it. Null instead of all of them, as the other transport's are \
-             shown, changes nothing."
+            "{description} Values by name are stored encrypted and never returned. An absent name or \
+             `{{\"set\": true}}` keeps a value; null clears it. Null instead of the object changes nothing."
         )))
         .into()
 }
@@ -57,11 +56,11 @@ macro_rules! with_reach {
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             $($own)*
-            /// stdio: program installed on this machine, by name or absolute path.
+            /// stdio: program installed on the daemon's machine, by name or absolute path, up to 4,096 bytes.
             #[serde(default)]
             #[schema(min_length = 1, max_length = 4096, example = "uvx")]
             command: Option<String>,
-            /// stdio
+            /// stdio: arguments of the program, up to 128 of at most 8,192 bytes each. Default: none.
             #[serde(default)]
             #[schema(max_items = 128)]
             args: Option<Vec<String>>,
@@ -72,16 +71,19 @@ macro_rules! with_reach {
             /// agents. Default: false.
             #[serde(default)]
             network: Option<bool>,
-            /// stdio: absolute paths that the program may read besides the system's programs and libraries.
+            /// stdio: absolute paths that the program may read, besides the system's programs and libraries, up to 32.
+            /// Default: none.
             #[serde(default)]
             #[schema(max_items = 32)]
             readable_paths: Option<Vec<String>>,
-            /// stdio: absolute paths of folders that the program may read and modify besides its home.
+            /// stdio: absolute paths of folders that the program may read and modify, besides its home folder, up to
+            /// 32. Default: none.
             #[serde(default)]
             #[schema(max_items = 32)]
             writable_paths: Option<Vec<String>>,
-            /// http: URL of the endpoint, which may be private or local. Query parameters that contain a credential are
-            /// encrypted at rest and shown as `***`; sending `***` back keeps the value for the same server.
+            /// http: URL of the endpoint, up to 2,048 bytes; may be private or local. Query parameters that contain a
+            /// credential are stored encrypted and returned as `***`; sending `***` back keeps the value for the same
+            /// server.
             #[serde(default)]
             #[schema(min_length = 1, max_length = 2048, example = "https://mcp.example.com/mcp")]
             url: Option<String>,
@@ -94,7 +96,7 @@ macro_rules! with_reach {
             /// Whether the server's read-only hints are trusted; read-only tools require no approval. Default: false.
             #[serde(default)]
             trusted: Option<bool>,
-            /// Time limit of one call in seconds. Default: 60.
+            /// Time limit of one call in seconds, 1 to 3,600. Default: 60.
             #[serde(default)]
             #[schema(minimum = 1, maximum = 3600)]
             timeout_seconds: Option<u32>,
@@ -126,9 +128,11 @@ macro_rules! with_reach {
 with_reach!(
     /// Fields of a new tool server.
     ToolServerFields {
-        /// Name; tools are named `<name>_<tool>`, with the name in lower case and with hyphens.
+        /// Unique name, 1 to 100 characters. Its tools are named `<prefix>_<tool>`, where the prefix is derived from the
+        /// name: lower case, with hyphens, at most 24 characters.
         #[schema(min_length = 1, max_length = 100, example = "time")]
         name: String,
+        /// Transport: a local program (`stdio`) or a web service (`http`).
         transport: TransportKind,
     }
 );
@@ -136,9 +140,11 @@ with_reach!(
 with_reach!(
     /// Changes to a tool server; absent fields keep their values.
     UpdateToolServer {
+        /// Unique name, 1 to 100 characters. A new name changes the names of its tools.
         #[serde(default)]
         #[schema(min_length = 1, max_length = 100)]
         name: Option<String>,
+        /// Transport. A change removes the fields and secrets of the previous transport.
         #[serde(default)]
         transport: Option<TransportKind>,
     }

@@ -54,7 +54,8 @@ async fn list_tool_servers(State(state): State<ToolServerRoutes>, caller: Caller
 #[utoipa::path(post, path = "/api/settings/skills/mcp", operation_id = "create_tool_server", tag = "skills",
     request_body = ToolServerFields,
     params(IdempotencyKey),
-    responses((status = 201, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
+    responses((status = 201, body = ToolServerView),
+        (status = 409, body = ErrorBody, description = "The name is taken")))]
 async fn create_tool_server(
     State(state): State<ToolServerRoutes>,
     once: IdempotencyKey,
@@ -67,7 +68,7 @@ async fn create_tool_server(
 
 /// Get a tool server
 #[utoipa::path(get, path = "/api/settings/skills/mcp/{id}", operation_id = "get_tool_server", tag = "skills",
-    params(("id" = String, Path, description = "The server's id")),
+    params(("id" = String, Path, description = "Id of the tool server")),
     responses((status = 200, body = ToolServerView)))]
 async fn get_tool_server(
     State(state): State<ToolServerRoutes>,
@@ -83,8 +84,9 @@ async fn get_tool_server(
 /// server is connected again. If `command` or `args` change, the values of `env` must be entered again or cleared; if
 /// the host changes, those of `headers`.
 #[utoipa::path(put, path = "/api/settings/skills/mcp/{id}", operation_id = "update_tool_server", tag = "skills",
-    params(("id" = String, Path, description = "The server's id")), request_body = ToolServerPatch,
-    responses((status = 200, body = ToolServerView), (status = 409, body = ErrorBody, description = "The name is taken")))]
+    params(("id" = String, Path, description = "Id of the tool server")), request_body = ToolServerPatch,
+    responses((status = 200, body = ToolServerView),
+        (status = 409, body = ErrorBody, description = "The name is taken")))]
 async fn update_tool_server(
     State(state): State<ToolServerRoutes>,
     Path(id): Path<String>,
@@ -98,7 +100,7 @@ async fn update_tool_server(
 ///
 /// Stops the server's program and deletes its secrets and its home folder as well.
 #[utoipa::path(delete, path = "/api/settings/skills/mcp/{id}", operation_id = "delete_tool_server", tag = "skills",
-    params(("id" = String, Path, description = "The server's id")),
+    params(("id" = String, Path, description = "Id of the tool server")),
     responses((status = 200, body = ToolServerDeleted)))]
 async fn delete_tool_server(
     State(state): State<ToolServerRoutes>,
@@ -113,7 +115,7 @@ async fn delete_tool_server(
 /// Opens a separate session, lists the tools and disconnects; nothing is changed. Returns 200 if the test could run;
 /// `ok` is its result.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/test", operation_id = "test_tool_server", tag = "skills",
-    params(("id" = String, Path, description = "The server's id")),
+    params(("id" = String, Path, description = "Id of the tool server")),
     responses((status = 200, body = ToolServerTestView),
         (status = 429, body = ErrorBody, description = "Too many tests are running")))]
 async fn test_tool_server(
@@ -127,7 +129,7 @@ async fn test_tool_server(
 ///
 /// Connects if necessary and stores the tool list. Agents are offered these tools from their next turn on.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/discover", operation_id = "discover_tool_server",
-    tag = "skills", params(("id" = String, Path, description = "The server's id")),
+    tag = "skills", params(("id" = String, Path, description = "Id of the tool server")),
     responses((status = 200, body = DiscoveredTools),
         (status = 502, body = ErrorBody, description = "The server did not list its tools"),
         (status = 503, body = ErrorBody, description = "A local requirement, such as the sandbox, is missing")))]
@@ -142,7 +144,7 @@ async fn discover_tool_server(
 ///
 /// Opens a session and waits until it is established. Optional, because a call connects automatically.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/connect", operation_id = "connect_tool_server",
-    tag = "skills", params(("id" = String, Path, description = "The server's id")),
+    tag = "skills", params(("id" = String, Path, description = "Id of the tool server")),
     responses((status = 200, body = ToolServerView),
         (status = 409, body = ErrorBody, description = "The server is disabled"),
         (status = 502, body = ErrorBody, description = "The connection to the server failed"),
@@ -159,7 +161,7 @@ async fn connect_tool_server(
 /// Stops its program, if any. Its tools are still offered and the next call connects again; use `enabled` to disable
 /// the server.
 #[utoipa::path(post, path = "/api/settings/skills/mcp/{id}/disconnect", operation_id = "disconnect_tool_server",
-    tag = "skills", params(("id" = String, Path, description = "The server's id")),
+    tag = "skills", params(("id" = String, Path, description = "Id of the tool server")),
     responses((status = 200, body = ToolServerView)))]
 async fn disconnect_tool_server(
     State(state): State<ToolServerRoutes>,
@@ -172,7 +174,7 @@ async fn disconnect_tool_server(
 ///
 /// Returns the status on the daemon that handles the request; each daemon runs its own programs.
 #[utoipa::path(get, path = "/api/settings/skills/mcp/{id}/status", operation_id = "get_tool_server_status",
-    tag = "skills", params(("id" = String, Path, description = "The server's id")),
+    tag = "skills", params(("id" = String, Path, description = "Id of the tool server")),
     responses((status = 200, body = ToolServerStatusView)))]
 async fn get_tool_server_status(
     State(state): State<ToolServerRoutes>,

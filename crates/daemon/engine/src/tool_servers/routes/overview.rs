@@ -14,21 +14,23 @@ use crate::tools::{BuiltinTool, ListedTool, MAX_TOOLS};
 struct SkillEntry {
     /// Name of the tool for models.
     name: String,
+    /// Whether the tool is enabled.
     enabled: bool,
-    /// Whether the tool works now.
+    /// Whether the tool can run now; false if a requirement, such as the sandbox, is missing.
     available: bool,
-    /// URL path to change it.
+    /// API path of the operations that change it.
     url: String,
 }
 
 /// Summary of a tool server.
 #[derive(Debug, Serialize, ToSchema)]
 struct ToolServerEntry {
+    /// Name of the server.
     name: String,
     status: ServerStatus,
-    /// Number of tools that it offers.
+    /// Number of tools that the server offers.
     tools: usize,
-    /// URL path to change it.
+    /// API path of the server.
     url: String,
 }
 
@@ -68,11 +70,15 @@ impl From<ToolServerState> for ToolServerEntry {
 /// Overview of the tools of agents.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SkillsView {
+    /// Built-in tools, in a fixed order.
     builtin: Vec<SkillEntry>,
+    /// Custom tools.
     custom: Vec<SkillEntry>,
+    /// Tool servers, oldest first.
     servers: Vec<ToolServerEntry>,
-    /// Number of tools that are enabled, available and offered; at most 128.
+    /// Number of tools that agents are offered: enabled and available ones, at most 128.
     usable: usize,
+    /// Number of all tools, including disabled and unavailable ones.
     total: usize,
 }
 

@@ -30,18 +30,19 @@ impl From<&Failure> for ToolServerProblem {
     }
 }
 
-/// A tool that a server offers.
+/// Tool that a server offers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerTool {
     /// Name of the tool for models.
     name: String,
     /// Name of the tool on the server.
     remote_name: String,
+    /// Display name provided by the server; null if there is none.
     #[schema(required)]
     title: Option<String>,
     /// Description provided by the server.
     description: String,
-    /// `reads` or `acts`; `acts` unless the server is trusted and declares the tool read-only.
+    /// Side effects of the tool: `reads` if the server is trusted and declares it read-only, otherwise `acts`.
     effect: &'static str,
 }
 
@@ -64,44 +65,55 @@ fn tools(state: &ToolServerState) -> Vec<ToolServerTool> {
     state.tools.iter().map(|tool| ToolServerTool::from(tool.as_ref())).collect()
 }
 
-/// A registered tool server. Fields of the other transport are null. Read-only API keys see only the server of `url`
-/// and the number of `args`, because the rest may contain tokens.
+/// Registered tool server. Fields of the other transport are null. Read-only API keys see only the host of `url` and
+/// the number of `args`, because the rest may contain tokens.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerView {
     id: ToolServerId,
+    /// Name, unique among tool servers.
     name: String,
-    /// Prefix of its tool names.
+    /// Prefix of the tool names for models: 1 to 24 characters, derived from `name`.
     tool_prefix: String,
     transport: TransportKind,
+    /// stdio: program, by name or absolute path.
     #[schema(required)]
     command: Option<String>,
+    /// stdio: arguments of the program.
     #[schema(required)]
     args: Option<Vec<String>>,
-    /// Never the values.
+    /// stdio: environment variables by name, and whether each has a value. Values are never returned.
     #[schema(required)]
     env: Option<BTreeMap<String, SecretState>>,
+    /// stdio: whether the program may access public addresses.
     #[schema(required)]
     network: Option<bool>,
+    /// stdio: absolute paths that the program may read, besides the system's programs and libraries.
     #[schema(required)]
     readable_paths: Option<Vec<String>>,
+    /// stdio: absolute paths of folders that the program may modify, besides its home folder.
     #[schema(required)]
     writable_paths: Option<Vec<String>>,
+    /// http: URL of the endpoint, with credentials replaced by `***`.
     #[schema(required)]
     url: Option<String>,
-    /// Never the values.
+    /// http: headers by name, and whether each has a value. Values are never returned.
     #[schema(required)]
     headers: Option<BTreeMap<String, SecretState>>,
+    /// Whether the server is enabled; tools of a disabled server are not offered.
     enabled: bool,
+    /// Whether the server's read-only hints are trusted.
     trusted: bool,
+    /// Time limit of one call in seconds.
     timeout_seconds: u32,
-    /// Catalog entry from which it was installed; null if none.
+    /// Id of the catalog entry from which it was installed; null if none.
     #[schema(required)]
     catalog_entry: Option<String>,
-    /// Status on the daemon that handles the request.
+    /// Status of the server on the daemon that handles the request.
     status: ServerStatus,
+    /// Reason for the last failure; null if the last attempt succeeded.
     #[schema(required)]
     error: Option<ToolServerProblem>,
-    /// Tools at the last listing.
+    /// Tools at the last listing; empty if it was never listed.
     tools: Vec<ToolServerTool>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -152,22 +164,26 @@ impl ToolServerView {
     }
 }
 
-/// All tool servers, oldest first.
+/// List of tool servers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerList {
+    /// All tool servers, oldest first.
     pub(super) servers: Vec<ToolServerView>,
+    /// Number of tool servers.
     pub(super) total: usize,
 }
 
+/// Confirmation that a tool server was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerDeleted {
     /// Always `true`.
     pub(super) deleted: bool,
 }
 
-/// A tool that cannot be offered.
+/// Tool that cannot be offered.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct LeftOutTool {
+    /// Name as received from the server; empty if missing.
     name: String,
     /// Reason; completes the sentence "omitted because".
     reason: String,
@@ -179,11 +195,12 @@ impl From<LeftOut> for LeftOutTool {
     }
 }
 
-/// A tool with its input schema.
+/// Tool with its input schema.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DiscoveredTool {
     #[serde(flatten)]
     tool: ToolServerTool,
+    /// JSON Schema of the tool's input.
     #[schema(value_type = Object)]
     input_schema: Value,
 }
@@ -193,7 +210,9 @@ pub(super) struct DiscoveredTool {
 pub(super) struct DiscoveredTools {
     /// Tools in the server's order.
     tools: Vec<DiscoveredTool>,
+    /// Number of tools.
     total: usize,
+    /// Tools of the server that cannot be offered, with reasons.
     left_out: Vec<LeftOutTool>,
     /// Reason why the list is incomplete; null if complete.
     #[schema(required)]
@@ -215,11 +234,12 @@ impl From<ToolServerState> for DiscoveredTools {
     }
 }
 
-/// Status of a server on the daemon that handles the request.
+/// Status of a tool server on the daemon that handles the request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerStatusView {
     id: ToolServerId,
     status: ServerStatus,
+    /// Reason for the last failure; null if the last attempt succeeded.
     #[schema(required)]
     error: Option<ToolServerProblem>,
     /// Identity reported by the server; null if unknown.
@@ -227,26 +247,29 @@ pub(super) struct ToolServerStatusView {
     server: Option<ServerIdentity>,
     /// Number of its tools that agents are offered.
     tools: usize,
+    /// Tools of the server that cannot be offered, with reasons.
     left_out: Vec<LeftOutTool>,
-    /// Time of the last listing that changed the tools.
+    /// Time of the last listing that changed the tools; null if it was never listed.
     #[schema(required)]
     listed_at: Option<Timestamp>,
+    /// Time at which the current session started; null while not connected.
     #[schema(required)]
     connected_at: Option<Timestamp>,
+    /// Time of the last call or connection; null if there was none since the daemon started.
     #[schema(required)]
     last_used_at: Option<Timestamp>,
-    /// Earliest time of the next connection attempt after a failure.
+    /// Earliest time of the next connection attempt for calls after a failure; null if calls connect immediately.
     #[schema(required)]
     retry_at: Option<Timestamp>,
-    /// Number of sessions lost by a crash or a failed connection.
+    /// Number of sessions that ended unexpectedly since the daemon started.
     losses: u64,
-    /// Process id of the sandbox around the program.
+    /// stdio: process id of the sandbox around the program; null without a session.
     #[schema(required)]
     process_id: Option<u32>,
-    /// Isolation level of the sandbox of the program.
+    /// stdio: isolation level of the program, as in the sandbox settings; null without a session.
     #[schema(required, value_type = Option<String>)]
     sandbox: Option<String>,
-    /// The end of what the program wrote on its error output, without what is secret.
+    /// End of the program's error output, with secrets redacted; empty if there is none.
     stderr_tail: String,
 }
 
@@ -271,11 +294,12 @@ impl From<ToolServerState> for ToolServerStatusView {
     }
 }
 
-/// Result of a test.
+/// Result of a tool server test.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ToolServerTestView {
     /// Whether the server connected and listed its tools.
     ok: bool,
+    /// Duration of the test in milliseconds.
     latency_ms: u64,
     /// Identity reported by the server; only if `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -293,7 +317,7 @@ pub(super) struct ToolServerTestView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     code: Option<String>,
-    /// The end of what the program wrote on its error output, without what is secret.
+    /// End of the program's error output, with secrets redacted; empty if there is none.
     stderr_tail: String,
 }
 

@@ -113,10 +113,10 @@ impl Tool for CodeTool {
         async move {
             let input: Input = parse(input)?;
             if input.code.contains('\0') {
-                return Err(ToolError::Invalid("code must not hold a NUL character".to_owned()));
+                return Err(ToolError::Invalid("code must not contain NUL characters".to_owned()));
             }
             if input.code.len() > MAX_CODE_BYTES {
-                let message = format!("more than {MAX_CODE_BYTES} bytes; write it to a file and run that");
+                let message = format!("code must be at most {MAX_CODE_BYTES} bytes; write it to a file and run that");
                 return Err(ToolError::Invalid(message));
             }
             let (program, arguments) = match self.interpreter {

@@ -26,8 +26,8 @@ pub(super) fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I,
     serde_json::from_value(input.clone()).map_err(|error| {
         let field = find_invalid_field::<I>(&input, &error.to_string());
         ToolError::Invalid(match field {
-            Some(field) => format!("the input does not fit: `{field}` has a value that this tool cannot take"),
-            None => "the input does not fit the tool's schema".to_owned(),
+            Some(field) => format!("the input is not valid: `{field}` has a value that this tool does not support"),
+            None => "the input does not match the tool's schema".to_owned(),
         })
     })
 }

@@ -18,7 +18,7 @@ impl Template {
             |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
         let placeholder = |inside: &str| match inside.strip_prefix("input.") {
             Some(path) if path.split('.').all(is_name) => Ok(path.split('.').map(str::to_owned).collect()),
-            _ => Err("holds `{{` that begins no `{{input.<field>}}`".to_owned()),
+            _ => Err("contains `{{` that does not start a placeholder `{{input.<field>}}`".to_owned()),
         };
         Pieces::parse(text, placeholder).map(Self)
     }

@@ -22,17 +22,21 @@ enum EffectView {
     Acts,
 }
 
-/// A built-in tool.
+/// Built-in tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BuiltinToolView {
+    /// Name of the tool for models.
     name: String,
+    /// Description of the tool for models.
     description: String,
     /// JSON Schema of the tool's input.
     #[schema(value_type = Object)]
     input_schema: Value,
+    /// Side effects of the tool.
     effect: EffectView,
+    /// Whether the tool is enabled.
     enabled: bool,
-    /// Whether the tool works now; agents are offered only available tools.
+    /// Whether the tool can run now; agents are offered only available tools.
     available: bool,
     /// Reason why the tool is unavailable, with a remedy; null if available.
     #[schema(required)]
@@ -56,10 +60,12 @@ impl From<BuiltinTool> for BuiltinToolView {
     }
 }
 
-/// All built-in tools, in a stable order.
+/// List of built-in tools.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BuiltinToolList {
+    /// All built-in tools, in a fixed order.
     tools: Vec<BuiltinToolView>,
+    /// Number of tools.
     total: usize,
 }
 

@@ -20,7 +20,7 @@ use crate::tools::custom::{
 };
 use crate::tools::patch_body::{PatchBody, PatchFields};
 
-/// The request of an HTTP tool. `{{input.<field>}}` is replaced with an input of the model: percent-encoded in the URL,
+/// Request of an http tool. `{{input.<field>}}` is replaced with an input of the model: percent-encoded in the URL,
 /// escaped in a JSON body.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -30,16 +30,20 @@ pub(super) struct RequestFields {
     #[serde(default)]
     #[schema(required = false)]
     method: HttpMethod,
-    /// URL, http or https. A host without placeholders may be private or local. Query parameters that contain a
-    /// credential are encrypted at rest and shown as `***`; sending `***` back keeps the value for the same server.
+    /// URL, http or https, up to 4,096 bytes. A host without placeholders may be private or local. Query parameters
+    /// that contain a credential are stored encrypted and returned as `***`; sending `***` back keeps the value for the
+    /// same server.
     #[schema(min_length = 1, max_length = 4096)]
     url: String,
+    /// Headers by name, up to 32 including `secret_headers`; values may contain placeholders. Credentials belong in
+    /// `secret_headers`. Default: none.
     #[serde(default)]
     #[schema(required = false)]
     headers: BTreeMap<String, String>,
     #[serde(default)]
     #[schema(required = false, inline)]
     secret_headers: SecretHeaders,
+    /// Request body, up to 65,536 bytes; may contain placeholders. Not allowed for GET and HEAD. Default: none.
     #[serde(default)]
     #[schema(max_length = 65536)]
     body: Option<String>,
@@ -74,8 +78,8 @@ impl PartialSchema for SecretHeaders {
             .schema_type(Type::Object)
             .additional_properties(Some(AdditionalProperties::RefOr(value)))
             .description(Some(
-                "Headers that carry a credential: encrypted at rest and never shown again. `{\"set\": true}`, or a name that \
-                 is left out, keeps a value; null clears it.",
+                "Headers that contain a credential, by name; stored encrypted and never returned. An absent name or \
+                 `{\"set\": true}` keeps a value; null clears it.",
             ))
             .into()
     }
@@ -87,24 +91,26 @@ impl ToSchema for SecretHeaders {}
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CustomToolFields {
-    /// Name of the tool for models, unique over all tools: `[a-zA-Z0-9_-]{1,64}`.
+    /// Name of the tool for models, unique among all tools: 1 to 64 characters `[a-zA-Z0-9_-]`.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-zA-Z0-9_-]{1,64}$", example = "weather")]
     name: String,
-    /// Description of what the tool does; models select tools by it.
+    /// Purpose of the tool, 1 to 4,000 characters; models select tools by it.
     #[schema(min_length = 1, max_length = 4000)]
     description: String,
-    /// JSON Schema of type `object`. Default: any object.
+    /// JSON Schema of the tool's input, of type `object`. Default: any object.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     input_schema: Option<Value>,
+    /// Implementation of the tool.
     kind: ToolKind,
-    /// Source code of a python or shell tool.
+    /// Source code of a python or shell tool, up to 102,400 bytes; required for these kinds.
     #[serde(default)]
     source_code: Option<String>,
-    /// Request of an http tool.
+    /// Request of an http tool; required for this kind.
     #[serde(default)]
     request: Option<RequestFields>,
-    /// Time limit in seconds. Default: 30. Code is also limited by `timeout_seconds` of the sandbox.
+    /// Time limit of a call in seconds, 1 to 3,600. Code is also limited by `timeout_seconds` of the sandbox settings.
+    /// Default: 30.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 3600)]
     timeout_seconds: Option<u32>,
@@ -140,27 +146,34 @@ impl Validate<ToolRoutes> for CustomToolFields {
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UpdateCustomTool {
+    /// Name of the tool for models, unique among all tools: 1 to 64 characters `[a-zA-Z0-9_-]`.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-zA-Z0-9_-]{1,64}$")]
     name: Option<String>,
+    /// Purpose of the tool, 1 to 4,000 characters; models select tools by it.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 4000)]
     description: Option<String>,
+    /// JSON Schema of the tool's input, of type `object`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     input_schema: Option<Value>,
+    /// Implementation of the tool. A change removes the source code or request of the previous kind.
     #[serde(default)]
     kind: Option<ToolKind>,
+    /// Source code of a python or shell tool, up to 102,400 bytes.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     source_code: Patch<String>,
-    /// Replaces the whole request, except secret headers that are absent.
+    /// Request of an http tool; replaces the whole request, except absent secret headers.
     #[serde(default)]
     #[schema(value_type = Option<RequestFields>)]
     request: Patch<RequestFields>,
+    /// Time limit of a call in seconds, 1 to 3,600. Code is also limited by `timeout_seconds` of the sandbox settings.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 3600)]
     timeout_seconds: Option<u32>,
+    /// Whether the tool is enabled.
     #[serde(default)]
     enabled: Option<bool>,
 }
@@ -191,36 +204,47 @@ impl From<UpdateCustomTool> for CustomToolChange {
     }
 }
 
-/// The request of an http tool. Read-only API keys see only the server of `url`, the names of `headers` and whether a
-/// `body` exists, because the rest may contain tokens.
+/// Request of an http tool. Read-only API keys see only the host of `url`, the names of `headers` and whether a `body`
+/// exists, because the rest may contain tokens.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CustomToolRequestView)]
 pub(super) struct RequestView {
     method: HttpMethod,
+    /// URL, with credentials replaced by `***`.
     url: String,
+    /// Headers that contain no credentials, by name.
     headers: BTreeMap<String, String>,
-    /// Names of the secret headers and whether each has a value.
+    /// Headers that contain a credential, by name, and whether each has a value.
     secret_headers: BTreeMap<String, SecretState>,
+    /// Request body; null if there is none.
     #[schema(required)]
     body: Option<String>,
 }
 
-/// A custom tool.
+/// Custom tool.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CustomToolView {
     id: CustomToolId,
+    /// Name of the tool for models, unique among all tools.
     name: String,
+    /// Purpose of the tool; models select tools by it.
     description: String,
+    /// JSON Schema of the tool's input.
     #[schema(value_type = Object)]
     input_schema: Value,
+    /// Implementation of the tool.
     kind: ToolKind,
+    /// Source code of a python or shell tool; null for an http tool.
     #[schema(required)]
     source_code: Option<String>,
+    /// Request of an http tool; null for other kinds.
     #[schema(required)]
     request: Option<RequestView>,
+    /// Time limit of a call in seconds.
     timeout_seconds: u32,
+    /// Whether the tool is enabled.
     enabled: bool,
-    /// Whether the tool works now; agents are offered only available tools.
+    /// Whether the tool can run now; agents are offered only available tools.
     available: bool,
     /// Reason why the tool is unavailable, with a remedy; null if available.
     #[schema(required)]
@@ -274,13 +298,16 @@ impl CustomToolView {
     }
 }
 
-/// All custom tools, oldest first.
+/// List of custom tools.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CustomToolList {
+    /// All custom tools, oldest first.
     tools: Vec<CustomToolView>,
+    /// Number of tools.
     total: usize,
 }
 
+/// Confirmation that a custom tool was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct CustomToolDeleted {
     /// Always `true`.
@@ -305,7 +332,8 @@ pub(super) async fn list_custom_tools(
 #[utoipa::path(post, path = "/api/settings/skills/custom", operation_id = "create_custom_tool", tag = "skills",
     request_body = CustomToolFields,
     params(IdempotencyKey),
-    responses((status = 201, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
+    responses((status = 201, body = CustomToolView),
+        (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn create_custom_tool(
     State(state): State<ToolRoutes>,
     once: IdempotencyKey,
@@ -320,7 +348,7 @@ pub(super) async fn create_custom_tool(
 
 /// Get a custom tool
 #[utoipa::path(get, path = "/api/settings/skills/custom/{id}", operation_id = "get_custom_tool", tag = "skills",
-    params(("id" = String, Path, description = "The tool's id")),
+    params(("id" = String, Path, description = "Id of the custom tool")),
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn get_custom_tool(
     State(state): State<ToolRoutes>,
@@ -335,8 +363,9 @@ pub(super) async fn get_custom_tool(
 /// Absent fields keep their values; the response of GET may be sent back as a whole. Takes effect with the next turn.
 /// If `url` changes to another scheme, host or port, the values of secret headers must be entered again or cleared.
 #[utoipa::path(put, path = "/api/settings/skills/custom/{id}", operation_id = "update_custom_tool", tag = "skills",
-    params(("id" = String, Path, description = "The tool's id")), request_body = CustomToolPatch,
-    responses((status = 200, body = CustomToolView), (status = 409, body = ErrorBody, description = "The name is taken")))]
+    params(("id" = String, Path, description = "Id of the custom tool")), request_body = CustomToolPatch,
+    responses((status = 200, body = CustomToolView),
+        (status = 409, body = ErrorBody, description = "The name is taken")))]
 pub(super) async fn update_custom_tool(
     State(state): State<ToolRoutes>,
     Path(id): Path<String>,
@@ -350,7 +379,7 @@ pub(super) async fn update_custom_tool(
 ///
 /// Deletes its secrets as well.
 #[utoipa::path(delete, path = "/api/settings/skills/custom/{id}", operation_id = "delete_custom_tool", tag = "skills",
-    params(("id" = String, Path, description = "The tool's id")),
+    params(("id" = String, Path, description = "Id of the custom tool")),
     responses((status = 200, body = CustomToolDeleted)))]
 pub(super) async fn delete_custom_tool(
     State(state): State<ToolRoutes>,
@@ -364,7 +393,7 @@ pub(super) async fn delete_custom_tool(
 ///
 /// Sets the state of the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/custom/{id}/toggle", operation_id = "toggle_custom_tool",
-    tag = "skills", params(("id" = String, Path, description = "The tool's id"), IdempotencyKey),
+    tag = "skills", params(("id" = String, Path, description = "Id of the custom tool"), IdempotencyKey),
     request_body = ToggleTool,
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn toggle_custom_tool(

@@ -102,7 +102,7 @@ impl BrowserAction {
         }
         if name == "select_option" {
             let given = ["value", "label", "index"].iter().filter(|choice| fields.contains_key(**choice));
-            let message = "or `label` or `index` is required by `select_option`, one of the three";
+            let message = "is required by `select_option`: exactly one of `value`, `label` and `index`";
             problems.require(given.count() == 1, "value", message);
         }
         problems.into_result()?;

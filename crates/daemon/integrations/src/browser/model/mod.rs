@@ -33,7 +33,7 @@ pub struct AuthState {
 
 impl AuthState {
     pub(super) const NAME_RULE: &str =
-        "must begin with one of a-z and 0-9 and have at most 63 of a-z, 0-9, `_` and `-`";
+        "must be 1 to 63 of `a-z`, `0-9`, `_` and `-`, beginning with a letter or a digit";
 
     pub(super) fn is_name(name: &str) -> bool {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -43,7 +43,7 @@ impl ProfileChange {
         }
         if let Some(zone) = &changed.timezone {
             let is_known = zone.len() <= 100 && jiff::tz::TimeZone::get(zone).is_ok();
-            problems.require(is_known, "timezone", "must be the name of a time zone such as `Europe/Zurich`");
+            problems.require(is_known, "timezone", "must be an IANA time zone such as `Europe/Zurich`");
         }
         changed
     }

@@ -16,13 +16,16 @@ use crate::browser::service::Browser;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserAuthState)]
 pub(super) struct AuthStateView {
+    /// Unique name: 1 to 63 of `a-z`, `0-9`, `_` and `-`, beginning with a letter or a digit.
     name: String,
     /// Number of cookies.
     cookies: u64,
-    /// Number of sites with stored data.
+    /// Number of origins with stored data.
     origins: u64,
+    /// Time at which a state with this name was first saved (RFC 3339, UTC).
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    /// Time at which the state was last saved (RFC 3339, UTC).
     #[schema(value_type = String, format = DateTime)]
     updated_at: Timestamp,
 }
@@ -34,12 +37,14 @@ impl From<AuthState> for AuthStateView {
     }
 }
 
-/// Database of a site.
+/// IndexedDB database of an origin.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserDatabaseName)]
 struct DatabaseView {
+    /// Origin that the database belongs to.
     #[schema(example = "https://example.com")]
     origin: String,
+    /// Name of the database within its origin.
     database: String,
 }
 
@@ -64,27 +69,35 @@ pub(super) struct SavedStateView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserAuthStateList)]
 pub(super) struct AuthStateList {
+    /// All saved states; at most 100.
     auth_states: Vec<AuthStateView>,
+    /// Number of saved states.
     total: usize,
 }
 
+/// Entry of the local storage.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserStoredItem)]
 struct ItemView {
+    /// Key of the entry.
     name: String,
+    /// Value of the entry.
     value: String,
 }
 
+/// Storage of an origin.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BrowserOriginStorage)]
 struct OriginView {
+    /// Scheme, host and port of the site, without a path.
     #[schema(example = "https://example.com")]
     origin: String,
+    /// Entries of the local storage; default: none.
     #[serde(default)]
     #[schema(required = false)]
     local_storage: Vec<ItemView>,
-    /// Databases with their object stores and records.
+    /// IndexedDB databases with their object stores and records, at most 1,000; default: none.
     #[serde(default, rename = "indexedDB", skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false, value_type = Vec<Object>, max_items = 1_000)]
     indexed_db: Vec<Database>,
@@ -94,9 +107,11 @@ struct OriginView {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserStorageState)]
 pub(super) struct StateView {
+    /// Cookies of all sites, at most 5,000; default: none.
     #[serde(default)]
     #[schema(required = false, max_items = 5_000)]
     cookies: Vec<CookieView>,
+    /// Storage of each origin, at most 300; default: none.
     #[serde(default)]
     #[schema(required = false, max_items = 300)]
     origins: Vec<OriginView>,
@@ -132,16 +147,20 @@ impl From<StorageState> for StateView {
     }
 }
 
+/// Login state to save.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewBrowserAuthState)]
 pub(super) struct NewAuthState {
+    /// Name of the state: 1 to 63 of `a-z`, `0-9`, `_` and `-`, beginning with a letter or a digit. A state with this
+    /// name is replaced.
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "shop")]
     name: String,
-    /// State from another source, such as a Playwright file; the state of the session if omitted.
+    /// State from another source, such as a Playwright file, at most 8 MiB; default: the state of the session.
     #[serde(default)]
     state: Option<StateView>,
 }
 
+/// Result of deleting a login state.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserAuthStateDeleted)]
 pub(super) struct AuthStateDeleted {
@@ -186,7 +205,8 @@ pub(super) async fn save_browser_auth_state(
 /// Get a login state
 ///
 /// Returns its contents. Requires a key with scope `full`.
-#[utoipa::path(get, path = "/api/browser/auth-states/{name}", tag = "browser", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/api/browser/auth-states/{name}", tag = "browser",
+    params(("name" = String, Path, description = "Name of the login state")),
     responses(
         (status = 200, body = StateView),
         (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
@@ -203,7 +223,8 @@ pub(super) async fn get_browser_auth_state(
 /// Restore a login state
 ///
 /// Replaces all cookies and storage of the session. Open pages see it after a reload. Starts the browser if necessary.
-#[utoipa::path(post, path = "/api/browser/auth-states/{name}/restore", tag = "browser", params(("name" = String, Path)),
+#[utoipa::path(post, path = "/api/browser/auth-states/{name}/restore", tag = "browser",
+    params(("name" = String, Path, description = "Name of the login state")),
     responses(
         (status = 200, body = AuthStateView),
         (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
@@ -220,7 +241,8 @@ pub(super) async fn restore_browser_auth_state(
 }
 
 /// Delete a login state
-#[utoipa::path(delete, path = "/api/browser/auth-states/{name}", tag = "browser", params(("name" = String, Path)),
+#[utoipa::path(delete, path = "/api/browser/auth-states/{name}", tag = "browser",
+    params(("name" = String, Path, description = "Name of the login state")),
     responses(
         (status = 200, body = AuthStateDeleted),
         (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),

@@ -17,34 +17,40 @@ enum SameSiteView {
     None,
 }
 
+/// Cookie in the format of Playwright storage states.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BrowserCookie)]
 pub(super) struct CookieView {
+    /// Name of the cookie, at most 4,096 characters.
     #[schema(max_length = 4_096)]
     name: String,
+    /// Value of the cookie, at most 8,192 characters.
     #[schema(max_length = 8_192)]
     value: String,
+    /// Host that receives the cookie; a leading dot includes its subdomains.
     #[schema(min_length = 1, max_length = 253, example = "example.com")]
     domain: String,
-    /// Path; default `/`.
+    /// Path prefix for which the cookie is sent; default `/`.
     #[serde(default = "root")]
     #[schema(max_length = 4_096, required = false)]
     path: String,
-    /// Expiry in seconds since 1970; -1 for a session cookie, which is the default.
+    /// Expiry in seconds since the Unix epoch; -1 (the default) for a session cookie.
     #[serde(default = "session")]
     #[schema(minimum = -1.0, maximum = 253_402_300_799.0, required = false)]
     expires: f64,
+    /// Whether scripts of the page cannot read the cookie; default false.
     #[serde(default)]
     #[schema(required = false)]
     http_only: bool,
+    /// Whether the cookie is sent over HTTPS only; default false.
     #[serde(default)]
     #[schema(required = false)]
     secure: bool,
-    /// SameSite policy; default `Lax`.
+    /// SameSite policy: `Strict`, `Lax` or `None`; default `Lax`.
     #[serde(default)]
     same_site: Option<SameSiteView>,
-    /// Top-level site of a partitioned cookie.
+    /// Top-level site of a partitioned cookie; absent for other cookies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, max_length = 512)]
     partition_key: Option<String>,
@@ -106,10 +112,13 @@ impl From<CookieView> for Cookie {
     }
 }
 
+/// Cookies of the session.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserCookieList)]
 pub(super) struct CookieList {
+    /// Cookies of all sites.
     cookies: Vec<CookieView>,
+    /// Number of cookies.
     total: usize,
 }
 
@@ -119,13 +128,16 @@ impl From<Vec<Cookie>> for CookieList {
     }
 }
 
+/// Cookies to set.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewBrowserCookies)]
 pub(super) struct NewCookies {
+    /// Cookies to add or replace, at most 5,000.
     #[schema(max_items = 5_000)]
     cookies: Vec<CookieView>,
 }
 
+/// Result of clearing all cookies.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserCookiesCleared)]
 pub(super) struct CookiesCleared {

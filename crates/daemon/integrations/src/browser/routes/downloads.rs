@@ -10,12 +10,16 @@ use utoipa::ToSchema;
 use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::service::{Browser, DownloadEntry};
 
+/// State of a download.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = BrowserDownloadState)]
 enum StateView {
+    /// In progress, or being moved into the workspace of the agent.
     Running,
+    /// Complete and stored at `path`.
     Done,
+    /// Cancelled, interrupted or over a size limit; see `error`.
     Failed,
 }
 
@@ -29,23 +33,29 @@ impl From<DownloadState> for StateView {
     }
 }
 
+/// File that a page sent.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserDownload)]
 pub(super) struct DownloadView {
+    /// Id of the download, assigned by Chromium.
     id: String,
     /// URL of the file; scheme and host only for read-only keys.
     #[schema(value_type = String)]
     url: VisibleUrl,
-    /// File name given by the server, made safe.
+    /// File name suggested by the server, without path and unsafe characters, at most 200 bytes.
     name: String,
+    /// Bytes received so far; the file size once the download is complete.
     size_bytes: u64,
+    /// State of the download.
     state: StateView,
-    /// Path of the complete file: in the workspace of the agent, otherwise relative to the data directory.
+    /// Path of the complete file: in the workspace of `agent_id`, otherwise relative to the data directory. Null until
+    /// the download is complete.
     #[schema(required)]
     path: Option<String>,
     /// Agent whose action caused the download; null for the owner.
     #[schema(required)]
     agent_id: Option<AgentId>,
+    /// Reason of the failure; null unless `state` is `failed`.
     #[schema(required)]
     error: Option<String>,
 }
@@ -70,7 +80,9 @@ impl DownloadView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserDownloadList)]
 pub(super) struct DownloadList {
+    /// Downloads of the current session, then of earlier sessions.
     downloads: Vec<DownloadView>,
+    /// Number of listed downloads.
     total: usize,
 }
 

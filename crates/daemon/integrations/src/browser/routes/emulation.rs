@@ -9,15 +9,21 @@ use utoipa::ToSchema;
 
 use crate::browser::service::Browser;
 
-/// Common devices; `reset` disables emulation.
+/// Preset of a common device; `reset` disables emulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum DeviceName {
+    /// Windows, 1920 × 1080.
     Desktop,
+    /// MacBook, 1440 × 900, device scale factor 2.
     Laptop,
+    /// iPad (10th generation), portrait.
     Ipad,
+    /// iPhone 15, portrait.
     Iphone,
+    /// Pixel 8, portrait.
     Pixel,
+    /// No emulation.
     Reset,
 }
 
@@ -34,32 +40,37 @@ impl DeviceName {
     }
 }
 
+/// Size of the page in CSS pixels.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserViewport)]
 struct Viewport {
+    /// Width in CSS pixels, 50 to 4,096.
     #[schema(minimum = 50, maximum = 4_096)]
     width: u32,
+    /// Height in CSS pixels, 50 to 4,096.
     #[schema(minimum = 50, maximum = 4_096)]
     height: u32,
 }
 
-/// Preset, or a custom device, which requires a viewport.
+/// Device to emulate: either a preset or a custom device, which requires a viewport.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = BrowserDevice)]
 pub(super) struct Device {
+    /// Preset of a common device; cannot be combined with other fields.
     #[serde(default)]
     #[schema(inline)]
     preset: Option<DeviceName>,
+    /// Size of the page of a custom device; required without `preset`.
     #[serde(default)]
     viewport: Option<Viewport>,
-    /// Pixel ratio; default 1.
+    /// Physical pixels per CSS pixel, 0.5 to 5; default 1. No side of the viewport may exceed 8,192 physical pixels.
     #[serde(default)]
     #[schema(minimum = 0.5, maximum = 5.0)]
     device_scale_factor: Option<f64>,
     /// Whether it is a mobile device with touch input; default false.
     #[serde(default)]
     is_mobile: Option<bool>,
-    /// User agent; the browser's own if omitted.
+    /// User agent, 1 to 500 printable ASCII characters; default: the browser's own.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 500)]
     user_agent: Option<String>,
@@ -73,11 +84,11 @@ impl Device {
             || self.is_mobile.is_some()
             || self.user_agent.is_some();
         if let Some(preset) = self.preset {
-            problems.require(!is_own, "preset", "is a whole device; leave the other fields out, or leave it out");
+            problems.require(!is_own, "preset", "cannot be combined with other fields");
             problems.into_result().map_err(ApiError::invalid)?;
             return Ok(preset.preset().map(Preset::emulation).unwrap_or_default());
         }
-        problems.require(self.viewport.is_some(), "viewport", "is required where no `preset` is named");
+        problems.require(self.viewport.is_some(), "viewport", "is required without `preset`");
         problems.into_result().map_err(ApiError::invalid)?;
         Ok(Emulation {
             viewport: self.viewport.map(|viewport| (viewport.width, viewport.height)),
@@ -93,12 +104,14 @@ impl Device {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserEmulation)]
 pub(super) struct EmulationView {
-    /// Preset; null for a custom device or no emulation.
+    /// Active preset; null for a custom device or no emulation.
     #[schema(inline)]
     preset: Option<DeviceName>,
-    /// Viewport; null for the browser's own.
+    /// Size of the page; null for the browser's own.
     viewport: Option<Viewport>,
+    /// Physical pixels per CSS pixel; 1 without emulation.
     device_scale_factor: f64,
+    /// Whether a mobile device with touch input is emulated.
     is_mobile: bool,
     /// User agent; null for the browser's own, and for a preset while the browser is not running.
     user_agent: Option<String>,

@@ -13,16 +13,20 @@ use crate::browser::model::Actor;
 use crate::browser::service::{Browser, Picture, Status};
 use crate::browser::settings::BrowserBackend;
 
+/// Status of the browser.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserStatus)]
 pub(super) struct StatusView {
+    /// Whether Chromium is running. If not, the next action starts it.
     running: bool,
+    /// Configured browser backend.
     backend: BrowserBackend,
-    /// URL of the active tab; null without one. Scheme and host only for read-only keys.
+    /// URL of the active tab; null if no tab is open. Scheme and host only for read-only keys.
     #[schema(required, value_type = Option<String>)]
     current_url: Option<VisibleUrl>,
-    /// Number of open tabs.
+    /// Number of open tabs, at most 20.
     tabs: usize,
+    /// Time since the browser was started, in seconds; 0 if it is not running.
     uptime_seconds: u64,
 }
 
@@ -38,6 +42,7 @@ impl StatusView {
     }
 }
 
+/// Result of closing the browser.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserClosed)]
 pub(super) struct ClosedView {
@@ -52,6 +57,7 @@ pub(super) struct SnapshotView {
     /// One line per element in reading order, such as `@1 button "Save" (disabled)`. `@1` is its selector until the
     /// next snapshot of the tab.
     snapshot: String,
+    /// Number of listed interactive elements, at most 500.
     element_count: usize,
     /// URL of the page; scheme and host only for read-only keys.
     #[schema(value_type = String)]
@@ -74,10 +80,10 @@ impl SnapshotView {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SnapshotQuery {
-    /// Whether to include headings and text.
+    /// Whether to include headings and text; default false.
     #[param(default = false)]
     full: Option<bool>,
-    /// Tab to capture; the active tab if omitted.
+    /// Tab to capture; default: the active tab.
     #[param(max_length = 64)]
     tab_id: Option<String>,
 }
@@ -85,11 +91,12 @@ pub(super) struct SnapshotQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ScreenshotQuery {
-    /// Tab to capture; the active tab if omitted.
+    /// Tab to capture; default: the active tab.
     #[param(max_length = 64)]
     tab_id: Option<String>,
 }
 
+/// Image format of a screenshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum PictureFormat {
@@ -102,21 +109,21 @@ enum PictureFormat {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = BrowserScreenshot)]
 pub(super) struct ScreenshotFields {
-    /// Image format; default `png`.
+    /// Image format: `png` or `jpeg`; default `png`.
     #[serde(default)]
     format: Option<PictureFormat>,
-    /// JPEG quality; default 80.
+    /// JPEG quality, 1 to 100; default 80. Ignored for PNG.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     quality: Option<u8>,
-    /// Whether to capture the whole page, at most 16,384 pixels high.
+    /// Whether to capture the whole page, at most 16,384 pixels high; default false. Ignored with `selector`.
     #[serde(default)]
     full_page: Option<bool>,
-    /// Selector of a single element to capture.
+    /// Selector of a single element to capture; default: the viewport.
     #[serde(default)]
     #[schema(max_length = 4_096)]
     selector: Option<String>,
-    /// Tab to capture; the active tab if omitted.
+    /// Tab to capture; default: the active tab.
     #[serde(default)]
     #[schema(max_length = 64)]
     tab_id: Option<String>,

@@ -16,18 +16,20 @@ use crate::browser::service::{Browser, invalid};
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserMock)]
 pub(super) struct MockView {
-    /// Pattern of the whole URL: `*` matches anything except slashes, `**` anything. For read-only keys only its scheme
-    /// and host, and no body and header values.
+    /// Pattern of the whole URL, 1 to 2,000 characters: `*` matches anything except slashes, `**` anything. For
+    /// read-only keys only its scheme and host, and no body and header values.
     #[schema(min_length = 1, max_length = 2_000, example = "**/api/users/*")]
     url_pattern: String,
-    /// Status code; default 200.
+    /// Status code of the response, 200 to 599; default 200.
     #[serde(default = "ok")]
     #[schema(minimum = 200, maximum = 599, required = false)]
     status_code: u16,
+    /// Body of the response; empty by default. The bodies and headers of all mocks may have 16 MiB in total.
     #[serde(default)]
     #[schema(required = false)]
     body: String,
-    /// Response headers. The `content-type` is derived from the body if omitted, and CORS headers are added.
+    /// Response headers, at most 100 with 16 KiB in total; default: none. The `content-type` is derived from the body
+    /// if omitted, and CORS headers are added.
     #[serde(default)]
     #[schema(required = false)]
     headers: BTreeMap<String, String>,
@@ -53,22 +55,27 @@ impl MockView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserMockList)]
 pub(super) struct MockList {
+    /// Active mocks, at most 100.
     mocks: Vec<MockView>,
+    /// Number of active mocks.
     total: usize,
 }
 
+/// Mocks to delete.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = BrowserMockRemoval)]
 pub(super) struct MockRemoval {
-    /// Pattern of the mock; removes all mocks if omitted.
+    /// Pattern of the mock to delete, exactly as it was created; default: all mocks.
     #[serde(default)]
     #[schema(max_length = 2_000)]
     url_pattern: Option<String>,
 }
 
+/// Result of deleting mocks.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserMocksRemoved)]
 pub(super) struct MocksRemoved {
+    /// Number of deleted mocks; 0 if no mock has the pattern.
     removed: usize,
 }
 

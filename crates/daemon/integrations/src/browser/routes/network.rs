@@ -11,26 +11,34 @@ use utoipa::{IntoParams, ToSchema};
 use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::service::Browser;
 
+/// Network request of a page, frame or worker.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRequest)]
 pub(super) struct RequestView {
+    /// Id of the request, unique within the session.
     id: String,
+    /// HTTP method, such as `GET`.
     method: String,
     /// URL, truncated to 2,000 bytes; scheme and host only for read-only keys.
     #[schema(value_type = String)]
     url: VisibleUrl,
+    /// HTTP status code of the response; null if there is no response.
     status: Option<u16>,
-    /// Type: `document`, `stylesheet`, `image`, `font`, `script`, `xhr`, `fetch`, `websocket` and others.
+    /// Resource type: `document`, `stylesheet`, `image`, `font`, `script`, `xhr`, `fetch`, `websocket` and others.
     resource_type: String,
+    /// MIME type of the response, such as `text/html`; null if unknown.
     mime_type: Option<String>,
-    /// Transferred size with headers in bytes.
+    /// Transferred size with headers in bytes; null until the response is complete.
     size_bytes: Option<u64>,
     /// Duration in milliseconds; null while the request is in progress.
     duration_ms: Option<u64>,
+    /// Whether the request failed without a complete response. A response with an error status is not a failure.
     failed: bool,
+    /// Reason of the failure; null if the request did not fail.
     error: Option<String>,
-    /// Whether a mock answered it.
+    /// Whether a mock answered the request.
     mocked: bool,
+    /// Time at which the request was sent (RFC 3339, UTC).
     #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
 }
@@ -58,23 +66,28 @@ impl RequestView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRequestList)]
 pub(super) struct RequestList {
+    /// Matching requests, at most 1,000.
     requests: Vec<RequestView>,
+    /// Number of matching requests.
     total: usize,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RequestQuery {
-    /// Part of the URL, or a pattern of the whole URL with `*` as in mocks. Read-only keys match scheme and host only.
+    /// Part of the URL, or a pattern of the whole URL with `*` as in mocks; default: all URLs. Read-only keys match
+    /// scheme and host only.
     #[param(max_length = 2_000)]
     url: Option<String>,
+    /// Status code of the response, 100 to 599; default: any, and requests without a response.
     #[param(minimum = 100, maximum = 599)]
     status: Option<u16>,
-    /// Only requests of this resource type.
+    /// Resource type, such as `document` or `xhr`; default: all types.
     #[param(max_length = 30)]
     r#type: Option<String>,
 }
 
+/// Result of starting a HAR recording.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserHarStarted)]
 pub(super) struct HarStarted {
@@ -82,6 +95,7 @@ pub(super) struct HarStarted {
     recording: bool,
 }
 
+/// Recorded requests as HAR 1.2.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserHar)]
 pub(super) struct HarView {

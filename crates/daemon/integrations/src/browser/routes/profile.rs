@@ -12,14 +12,17 @@ use utoipa::ToSchema;
 use crate::browser::model::ProfileChange;
 use crate::browser::service::Browser;
 
+/// Position reported to pages.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserGeolocation)]
 struct Place {
+    /// Latitude in degrees, -90 to 90.
     #[schema(minimum = -90.0, maximum = 90.0)]
     latitude: f64,
+    /// Longitude in degrees, -180 to 180.
     #[schema(minimum = -180.0, maximum = 180.0)]
     longitude: f64,
-    /// Accuracy in meters; default 10.
+    /// Accuracy in meters, 0 to 1,000,000; default 10.
     #[serde(default = "default_accuracy")]
     #[schema(minimum = 0.0, maximum = 1_000_000.0, required = false)]
     accuracy: f64,
@@ -29,6 +32,7 @@ fn default_accuracy() -> f64 {
     10.0
 }
 
+/// Preferred color scheme reported to pages.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Scheme {
@@ -36,38 +40,43 @@ enum Scheme {
     Dark,
 }
 
-/// Header value, or a marker that keeps the current value.
+/// Value of an extra header, or `{"set": true}` to keep its current value.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = BrowserHeader)]
 enum Header {
     Value(String),
-    Kept { set: bool },
+    Kept {
+        /// Whether to keep the current value; with false, the header is removed.
+        set: bool,
+    },
 }
 
 /// Changes of the profile; omitted fields keep their values, and null restores the browser's own.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = BrowserProfileChange)]
 pub(super) struct ProfileFields {
-    /// User agent; takes precedence over that of an emulated device.
+    /// User agent, 1 to 500 printable ASCII characters; takes precedence over that of an emulated device.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 500)]
     user_agent: Patch<String>,
-    /// Language and region, visible to pages and sent in headers.
+    /// Language tag with optional region, visible to pages and sent in headers.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 2, max_length = 35, example = "de-CH")]
     locale: Patch<String>,
+    /// IANA time zone of pages.
     #[serde(default)]
     #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Europe/Zurich")]
     timezone: Patch<String>,
-    /// Position reported to pages that ask for it.
+    /// Position reported to pages that ask for it, without a permission prompt.
     #[serde(default)]
     #[schema(value_type = Option<Place>)]
     geolocation: Patch<Place>,
+    /// Preferred color scheme reported to pages.
     #[serde(default)]
     #[schema(value_type = Option<Scheme>)]
     color_scheme: Patch<Scheme>,
-    /// Replaces all extra headers, which are sent with every request to any host.
+    /// Replaces all extra headers, which are sent with every request to any host; at most 100 with 16 KiB in total.
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Header>>)]
     extra_headers: Patch<BTreeMap<String, Header>>,
@@ -105,6 +114,7 @@ impl From<ProfileFields> for ProfileChange {
     }
 }
 
+/// Marker of an extra header.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserHeaderSet)]
 struct HeaderSet {
@@ -116,11 +126,17 @@ struct HeaderSet {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserProfile)]
 pub(super) struct ProfileView {
+    /// User agent set by the profile.
     user_agent: Option<String>,
+    /// Language tag, such as `de-CH`.
     locale: Option<String>,
+    /// IANA time zone, such as `Europe/Zurich`.
     timezone: Option<String>,
+    /// Position reported to pages.
     geolocation: Option<Place>,
+    /// Preferred color scheme reported to pages.
     color_scheme: Option<Scheme>,
+    /// Extra headers by name, without their values; empty if none are set.
     extra_headers: BTreeMap<String, HeaderSet>,
 }
 

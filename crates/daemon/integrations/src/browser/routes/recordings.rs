@@ -16,9 +16,11 @@ use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::model::{RecordingId, RecordingState, RecordingSummary, StoredStep};
 use crate::browser::service::Browser;
 
+/// Recording to start.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = NewBrowserRecording)]
 pub(super) struct NewRecording {
+    /// Display name, 1 to 200 characters, not blank and without control characters; need not be unique.
     #[schema(min_length = 1, max_length = 200, example = "Log in")]
     name: String,
 }
@@ -27,16 +29,23 @@ pub(super) struct NewRecording {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecording)]
 pub(super) struct RecordingView {
+    /// Id of the recording: `rec_` and a time-ordered part.
     recording_id: String,
+    /// Display name given when the recording was started.
     name: String,
+    /// State of the recording.
     state: RecordingState,
+    /// Time at which the recording was started.
     started_at: Timestamp,
+    /// Time in seconds until the recording was stopped; while it is running, until the end of the last action.
     duration_seconds: f64,
+    /// Number of recorded actions, at most 1,000.
     action_count: u32,
     /// Path of the steps file, relative to the data directory; pictures are in the same folder.
     file_path: String,
+    /// Total size of the steps and pictures in bytes, at most about 100 MiB.
     size_bytes: u64,
-    /// Numbers of the secrets that a replay requires.
+    /// Numbers of the secrets that a replay requires; empty if none are required.
     secrets: Vec<u32>,
 }
 
@@ -60,19 +69,22 @@ impl RecordingView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecordingList)]
 pub(super) struct RecordingList {
+    /// All recordings, at most 200.
     recordings: Vec<RecordingView>,
+    /// Number of recordings.
     total: usize,
 }
 
-/// Kind of a selector, from the most to the least stable, after the one given by the caller.
+/// Kind of a selector. Replays prefer the selector given by the caller, then the most stable kind.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = BrowserSelectorKind)]
 enum KindView {
+    /// Selector given by the caller.
     Given,
     TestId,
     Role,
-    /// By its label and adjacent texts.
+    /// Label of the element and adjacent texts.
     Label,
     Attribute,
     Text,
@@ -81,10 +93,13 @@ enum KindView {
     Xpath,
 }
 
+/// Selector that identifies a recorded element.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserSelectorAlternative)]
 struct AlternativeView {
+    /// Kind of the selector.
     kind: KindView,
+    /// Selector, such as `role=button[name="Save"]`. URLs in it are shortened or hidden for read-only keys.
     selector: String,
 }
 
@@ -131,23 +146,29 @@ impl TargetView {
     }
 }
 
+/// Recorded action.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecordedStep)]
 struct StepView {
+    /// Position of the step in the recording, starting at 0.
     index: u32,
+    /// Name of the action, such as `click`.
     action: String,
     /// Description in one line, such as `click button "Save"`.
     caption: String,
     /// Parameters as requested; `{{secret:N}}` replaces a secret.
     #[schema(value_type = Object)]
     parameters: Map<String, Value>,
+    /// Elements that the action was performed on, one for each selector parameter.
     targets: Vec<TargetView>,
     /// Number of the tab in order of opening.
     tab: u32,
     /// URL of the tab after the step; scheme and host only for read-only keys, as everywhere in the step.
     #[schema(value_type = String)]
     url: VisibleUrl,
+    /// Time at which the action was started.
     at: Timestamp,
+    /// Duration of the action in milliseconds.
     duration_ms: u64,
     /// Path of a small JPEG of the page after the step, relative to the data directory; null if there is none.
     #[schema(required)]
@@ -160,6 +181,7 @@ struct StepView {
 pub(super) struct RecordingDetails {
     #[serde(flatten)]
     recording: RecordingView,
+    /// Recorded actions in order.
     steps: Vec<StepView>,
 }
 
@@ -191,6 +213,7 @@ impl RecordingDetails {
     }
 }
 
+/// Result of deleting a recording.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserRecordingDeleted)]
 pub(super) struct RecordingDeleted {
@@ -206,7 +229,8 @@ pub(super) struct RecordingDeleted {
 #[utoipa::path(post, path = "/api/browser/recording/start", tag = "browser", request_body = NewRecording,
     responses(
         (status = 200, body = RecordingView),
-        (status = 409, body = ErrorBody, description = "`recording_running`: one at a time; `too_many_recordings`: 200"),
+        (status = 409, body = ErrorBody, description = "`recording_running`: another recording is running; \
+            `too_many_recordings`: the limit of 200 is reached"),
     ))]
 pub(super) async fn start_browser_recording(
     State(browser): State<Browser>,
@@ -220,7 +244,7 @@ pub(super) async fn start_browser_recording(
 #[utoipa::path(post, path = "/api/browser/recording/stop", tag = "browser",
     responses(
         (status = 200, body = RecordingView),
-        (status = 409, body = ErrorBody, description = "`not_recording`: none runs"),
+        (status = 409, body = ErrorBody, description = "`not_recording`: no recording is running"),
     ))]
 pub(super) async fn stop_browser_recording(State(browser): State<Browser>) -> Answer<RecordingView> {
     let stopped = browser.stop_recording().await?;

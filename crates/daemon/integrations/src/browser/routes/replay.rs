@@ -14,10 +14,11 @@ use utoipa::ToSchema;
 use crate::browser::model::RecordingId;
 use crate::browser::service::{Browser, ReplayedStep, Report, StepFailure};
 
+/// Options of a replay.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = BrowserReplay)]
 pub(super) struct ReplayFields {
-    /// Secrets required by the recording, by number: `{"1": "…"}`.
+    /// Secrets required by the recording, by number: `{"1": "…"}`; default: none.
     #[serde(default)]
     secrets: BTreeMap<String, Secret>,
 }
@@ -26,12 +27,13 @@ pub(super) struct ReplayFields {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayDrift)]
 struct DriftView {
-    /// Parameter: `selector`, `source` or `target`.
+    /// Parameter of the step: `selector`, `source` or `target`.
     parameter: String,
-    /// First alternative of the recording.
+    /// First alternative selector of the recording.
     recorded: String,
+    /// Selector that found the element.
     used: String,
-    /// Other changes.
+    /// Change of the element's description; absent if it did not change.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     change: Option<String>,
@@ -47,7 +49,9 @@ impl From<Drift> for DriftView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayTried)]
 struct TriedView {
+    /// Selector that was tried.
     selector: String,
+    /// Reason why the selector did not identify the element.
     result: String,
 }
 
@@ -61,8 +65,11 @@ impl From<Tried> for TriedView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayFailure)]
 struct FailureView {
+    /// Error code, such as `not_actionable` or `timeout`.
     code: String,
+    /// Error message for the user.
     error: String,
+    /// Selectors that did not find the element; empty if the failure had another cause.
     tried: Vec<TriedView>,
     /// JPEG of the page at the failure in base64; null if the page could not be captured.
     #[schema(required)]
@@ -80,16 +87,23 @@ impl From<StepFailure> for FailureView {
     }
 }
 
+/// Executed step of a replay.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayStep)]
 struct StepView {
+    /// Position of the step in the recording, starting at 0.
     index: usize,
+    /// Name of the action, such as `click`.
     action: String,
+    /// Whether the step succeeded.
     ok: bool,
+    /// Duration of the step in milliseconds, including the search for its elements.
     duration_ms: u64,
+    /// Deviations from the recording, at most one for each selector parameter; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     drift: Vec<DriftView>,
+    /// Reason of the failure; absent if the step succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = FailureView, required = false)]
     failure: Option<FailureView>,
@@ -112,12 +126,13 @@ impl From<(usize, ReplayedStep)> for StepView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserReplayReport)]
 pub(super) struct ReportView {
+    /// Id of the replayed recording.
     recording_id: String,
     /// Whether all steps succeeded.
     ok: bool,
     /// Executed steps in order; the last one may have failed.
     steps: Vec<StepView>,
-    /// Index of the failed step; later steps were not executed.
+    /// Index of the failed step, starting at 0; later steps were not executed. Absent if all steps succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = usize, required = false)]
     failed_step: Option<usize>,

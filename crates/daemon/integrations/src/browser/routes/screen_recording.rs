@@ -21,9 +21,10 @@ const CHUNK_BYTES: usize = 64 << 10;
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = BrowserScreenRecording)]
 pub(super) struct ScreenRecordingFields {
+    /// Length of the recording in seconds, 1 to 300.
     #[schema(minimum = 1, maximum = 300)]
     duration_seconds: u32,
-    /// Maximum number of frames per second; default 5. An unchanged page produces no further frames.
+    /// Maximum number of frames per second, 1 to 10; default 5. An unchanged page produces no further frames.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 10)]
     fps: Option<u8>,
@@ -37,13 +38,14 @@ pub(super) struct ScreenRecordingFields {
 #[utoipa::path(post, path = "/api/browser/screen-recording", tag = "browser", request_body = ScreenRecordingFields,
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
-        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `video_under_way`: one \
-            video is made at a time; `video_too_large`; `timeout`: the page shows nothing, or the \
-            video is encoded too slowly"),
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `video_under_way`: \
+            another video is being encoded; `video_too_large`; `timeout`: the page was not drawn, or encoding took too \
+            long"),
         (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
-            encodes the video has ended, or did not do it"),
+            encodes the video ended or failed"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found; \
-            `video_unavailable`: the daemon was built without the library that videos need; `going_down`"),
+            `video_unavailable`: the daemon was built without video support; `going_down`: the daemon is \
+            shutting down"),
     ))]
 pub(super) async fn record_screen(
     State(browser): State<Browser>,
@@ -63,12 +65,13 @@ pub(super) async fn record_screen(
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
-        (status = 409, body = ErrorBody, description = "`nothing_to_show`: it has no pictures; `video_under_way`: one \
-            video is made at a time; `video_too_large`; `timeout`: it is encoded too slowly"),
+        (status = 409, body = ErrorBody, description = "`nothing_to_show`: it has no pictures; `video_under_way`: \
+            another video is being encoded; `video_too_large`; `timeout`: encoding took too long"),
         (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
-            encodes the video has ended, or did not do it"),
+            encodes the video ended or failed"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found; \
-            `video_unavailable`: the daemon was built without the library that videos need; `going_down`"),
+            `video_unavailable`: the daemon was built without video support; `going_down`: the daemon is \
+            shutting down"),
     ))]
 pub(super) async fn make_recording_video(
     State(browser): State<Browser>,

@@ -48,6 +48,6 @@ fn not_a_websocket() -> ApiError {
     ApiError::new(
         StatusCode::BAD_REQUEST,
         "not_a_websocket",
-        "This address is a WebSocket (RFC 6455, version 13); connect with a WebSocket client",
+        "this endpoint requires a WebSocket connection (RFC 6455, version 13); use a WebSocket client",
     )
 }

@@ -11,18 +11,22 @@ use super::url_access::{UrlAccess, VisibleUrl};
 use crate::browser::model::Actor;
 use crate::browser::service::{Browser, ListedTab};
 
+/// Open tab.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserTab)]
 pub(super) struct TabView {
+    /// Id of the tab, unique within the session.
     tab_id: String,
     /// URL of the tab; scheme and host only for read-only keys.
     #[schema(value_type = String)]
     url: VisibleUrl,
+    /// Title of the page; may be empty.
     title: String,
-    /// Whether it is used by default.
+    /// Whether it is the active tab of the owner, which requests without `tab_id` use.
     active: bool,
+    /// Whether the page is loading or navigating.
     loading: bool,
-    /// Agent whose active tab this is; null if there is none.
+    /// Agent whose active tab this is; null if it is no active tab of an agent.
     #[schema(required)]
     agent_id: Option<AgentId>,
 }
@@ -44,19 +48,23 @@ impl TabView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserTabList)]
 pub(super) struct TabList {
+    /// Open tabs, at most 20; empty if no browser is running.
     tabs: Vec<TabView>,
+    /// Number of open tabs.
     total: usize,
 }
 
+/// Tab to open.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[schema(as = NewBrowserTab)]
 pub(super) struct NewTab {
-    /// URL to open; a blank tab if omitted.
+    /// URL to open; default: a blank tab.
     #[serde(default)]
     #[schema(max_length = 65_536)]
     url: Option<String>,
 }
 
+/// Result of closing a tab.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserTabClosed)]
 pub(super) struct TabClosed {
@@ -95,7 +103,8 @@ pub(super) async fn open_browser_tab(
 }
 
 /// Close a tab
-#[utoipa::path(delete, path = "/api/browser/tabs/{tab_id}", tag = "browser", params(("tab_id" = String, Path)),
+#[utoipa::path(delete, path = "/api/browser/tabs/{tab_id}", tag = "browser",
+    params(("tab_id" = String, Path, description = "Id of the tab")),
     responses(
         (status = 200, body = TabClosed),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
@@ -108,7 +117,8 @@ pub(super) async fn close_browser_tab(State(browser): State<Browser>, Path(tab_i
 }
 
 /// Activate a tab
-#[utoipa::path(put, path = "/api/browser/tabs/{tab_id}/activate", tag = "browser", params(("tab_id" = String, Path)),
+#[utoipa::path(put, path = "/api/browser/tabs/{tab_id}/activate", tag = "browser",
+    params(("tab_id" = String, Path, description = "Id of the tab")),
     responses(
         (status = 200, body = TabView),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),

@@ -122,7 +122,7 @@ fn check_selectors(actor: &Actor, action: &mut Action) -> Result<(), BrowserErro
     let mut problems = Problems::new();
     for (parameter, selector) in action.selectors_mut() {
         let is_point = agentd_browser::is_point(selector);
-        let message = "a point is for people who see the page: name the element, as `@3` of the last snapshot";
+        let message = "must not be a point; use a reference such as `@3` of the last snapshot";
         problems.require(!is_point || !matches!(actor, Actor::Agent(_)), parameter, message);
     }
     Ok(problems.into_result()?)

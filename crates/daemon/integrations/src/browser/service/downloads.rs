@@ -134,7 +134,7 @@ impl Downloads {
 
     /// Moves a file into a workspace and returns its path there.
     async fn move_file(&self, download: &Download, agent: &AgentId) -> Result<String, String> {
-        let Some(source) = &download.path else { return Err("the file is not there".to_owned()) };
+        let Some(source) = &download.path else { return Err("the downloaded file is missing".to_owned()) };
         let agent = self.agents.get(agent.as_str()).await.map_err(|error| error.to_string())?;
         let workspace = self.agents.workspace(&agent).map_err(|error| error.to_string())?;
         let path = self.find_free_path(&workspace, &download.name).await?;
@@ -158,7 +158,7 @@ impl Downloads {
                 return Ok(path);
             }
         }
-        Err("there are too many files of that name".to_owned())
+        Err("too many files have the same name".to_owned())
     }
 
     async fn copy_into(&self, source: &Path, workspace: &Path, path: &str, id: &str) -> Result<(), String> {

@@ -124,7 +124,7 @@ impl Browser {
 fn profile_rejected(error: BrowserError) -> BrowserError {
     match error {
         BrowserError::Browser(agentd_browser::BrowserError::Protocol(message)) => {
-            agentd_browser::BrowserError::Invalid(format!("the browser does not take this profile: {message}")).into()
+            agentd_browser::BrowserError::Invalid(format!("the browser rejected the profile: {message}")).into()
         }
         other => other,
     }

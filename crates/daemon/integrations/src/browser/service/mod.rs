@@ -138,7 +138,7 @@ impl Browser {
             return Ok(session);
         }
         if self.0.context.draining.is_cancelled() {
-            let reason = "the daemon is going down".to_owned();
+            let reason = "the daemon is shutting down".to_owned();
             return Err(agentd_browser::BrowserError::Unavailable(reason).into());
         }
         let ended = self.0.current.lock().take();

@@ -18,7 +18,7 @@ impl Browser {
     pub async fn start_recording(&self, name: String) -> Result<RecordingSummary, BrowserError> {
         let mut problems = Problems::new();
         let is_shown = !name.trim().is_empty() && !name.chars().any(char::is_control);
-        problems.require(is_shown, "name", "must have a visible character, and none that is a line break or the like");
+        problems.require(is_shown, "name", "must not be blank or contain control characters");
         problems.into_result()?;
         let recording_id = RecordingId::generate(&self.0.context.ids);
         let header = RecordingHeader { format: RecordingHeader::FORMAT, recording_id, name, started_at: self.now() };

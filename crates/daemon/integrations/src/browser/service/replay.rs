@@ -79,7 +79,7 @@ fn check_secrets(steps: &[StoredStep], secrets: &Secrets) -> Result<(), BrowserE
     let mut missing = BTreeMap::new();
     for (index, kept) in steps.iter().enumerate() {
         for number in kept.step.secrets() {
-            missing.entry(number).or_insert_with(|| format!("is needed by step {index}: {}", kept.step.caption()));
+            missing.entry(number).or_insert_with(|| format!("is required by step {index}: {}", kept.step.caption()));
         }
     }
     let mut problems = Problems::new();
@@ -93,7 +93,7 @@ fn check_secrets(steps: &[StoredStep], secrets: &Secrets) -> Result<(), BrowserE
 fn invalid_step(problems: &[FieldProblem]) -> BrowserError {
     let problems = problems.iter().map(|problem| format!("{} {}", problem.field, problem.message));
     let problems = problems.collect::<Vec<_>>().join("; ");
-    agentd_browser::BrowserError::Invalid(format!("the recording has another form: {problems}")).into()
+    agentd_browser::BrowserError::Invalid(format!("the recording has an unknown format: {problems}")).into()
 }
 
 impl ReplayRun<'_> {

@@ -103,7 +103,7 @@ async fn record(mut viewer: Viewer, sender: mpsc::Sender<Input>, duration: Durat
 
 fn first_frame_timeout() -> BrowserError {
     let waited_ms = u64::try_from(FIRST_FRAME_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-    agentd_browser::BrowserError::Timeout { what: "a picture of the page".to_owned(), waited_ms }.into()
+    agentd_browser::BrowserError::Timeout { what: "a frame of the page".to_owned(), waited_ms }.into()
 }
 
 async fn encode(mut encoder: VideoEncoder, mut receiver: mpsc::Receiver<Input>) -> Result<File, VideoError> {

@@ -26,7 +26,7 @@ pub(crate) const LIMITS: Limits = Limits {
     senders: 10_000,
     queue: QUEUE,
     max_waiting: 10_000,
-    queue_is_full: "too many messages wait for their agents",
+    queue_is_full: "too many messages are waiting for agents",
 };
 
 /// Retention of answered messages, which also detect repeated deliveries.
@@ -78,9 +78,9 @@ impl MessageDetails {
 
 /// Maximum number of parts of an album that become one message. Telegram has no larger ones.
 pub(crate) const MAX_ALBUM_PARTS: u32 = 10;
-/// An album is complete when no part came for this long.
+/// Time without a new part after which an album is complete.
 pub(crate) const ALBUM_PAUSE: Duration = Duration::from_secs(1);
-/// Parts of an album are not waited for any longer than this.
+/// Maximum time to wait for parts of an album.
 pub(crate) const MAX_ALBUM_WAIT: Duration = Duration::from_secs(5);
 
 impl ChannelMessage {

@@ -16,7 +16,8 @@ const MAX_SENDER_BYTES: usize = 200;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SenderPolicy {
-    /// An unknown sender gets a code that the owner approves; until then the sender's messages do not reach a model.
+    /// An unknown sender receives a code that the owner approves; until then, messages of the sender do not reach a
+    /// model.
     #[default]
     Pairing,
     /// Only senders in `allowed_senders`.
@@ -40,10 +41,12 @@ pub enum ChannelMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupPolicy {
-    /// Only when the agent is mentioned or replied to.
+    /// Answer only when the agent is mentioned or replied to.
     #[default]
     Mention,
+    /// Answer every message.
     Always,
+    /// Do not answer in groups.
     Never,
 }
 
@@ -71,14 +74,13 @@ impl ChannelRules {
         problems.require(
             self.agent_id.as_deref().is_none_or(is_agent_name),
             &field("agent_id"),
-            "must be an agent's id or svc_name: lower-case letters, digits, `-` and `_`, at most 63",
+            "must be an agent id or `svc_name`: at most 63 lower-case letters, digits, `-` and `_`",
         );
         problems.require(self.api_base_url.as_deref().is_none_or(is_base_url), &field("api_base_url"), BASE_URL);
         for (index, sender) in self.allowed_senders.iter().enumerate() {
             let is_sender = (1..=MAX_SENDER_BYTES).contains(&sender.len())
                 && !sender.chars().any(|c| c.is_whitespace() || c.is_control());
-            let message =
-                format!("must be a sender's id on the platform, without spaces, at most {MAX_SENDER_BYTES} bytes");
+            let message = format!("must be a sender id on the platform: 1 to {MAX_SENDER_BYTES} bytes without spaces");
             problems.require(is_sender, &field(&format!("allowed_senders[{index}]")), message);
         }
         for (index, tool) in self.tools.iter().enumerate() {
@@ -87,7 +89,7 @@ impl ChannelRules {
             problems.require(
                 (1..=MAX_TOOL_NAME_BYTES).contains(&tool.len()) && name.bytes().all(is_plain),
                 &field(&format!("tools[{index}]")),
-                "must be the name of a tool: letters, digits, `-`, `_`, `.`, and `*` only at the end",
+                "must be a tool name: letters, digits, `-`, `_`, `.`, and `*` only at the end",
             );
         }
     }
@@ -100,27 +102,30 @@ macro_rules! platform_settings {
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
         #[serde(default)]
         pub struct $name {
-            /// Whether messages are received and sent.
+            /// Whether messages are received and sent. Default: false.
             pub enabled: bool,
-            /// Id or `svc_name` of the agent that answers; the default agent if `null`.
+            /// Id or `svc_name` of the agent that answers, at most 63 characters. Default: `null`, the default agent.
             #[schema(min_length = 1, max_length = 64)]
             pub agent_id: Option<String>,
-            /// Base URL of the platform's API; the platform's own if `null`. After a change to another server, the
-            /// credentials sent there must be entered again.
+            /// Base URL of the platform's API, without user, query and fragment, at most 2,048 characters. Default:
+            /// `null`, the platform's own. After a change to another server, the credentials sent there must be entered
+            /// again.
             #[schema(max_length = 2048)]
             pub api_base_url: Option<String>,
-            /// Policy for senders who may talk to the agent.
+            /// Policy for senders who may talk to the agent. Default: `pairing`.
             pub sender_policy: SenderPolicy,
-            /// Sender ids on the platform, for the policy `allowlist`.
+            /// Sender ids on the platform that may talk to the agent under every policy, at most 1,000 of 200 bytes
+            /// each. Default: none.
             #[schema(max_items = 1000)]
             pub allowed_senders: Vec<String>,
-            /// Policy for answering in groups.
+            /// Policy for answering in groups. Default: `mention`.
             pub groups: GroupPolicy,
-            /// Tools that messages may use in addition to read-only ones; a trailing `*` matches any suffix.
+            /// Tools that messages may use in addition to read-only ones, at most 200; a trailing `*` matches any
+            /// suffix. Default: none.
             #[schema(max_items = 200)]
             pub tools: Vec<String>,
             /// Whether files of trusted senders are fetched into the agent's workspace before it answers; at most ten
-            /// per message, 20 MiB each.
+            /// per message, 20 MiB each. Default: false.
             pub attachments: bool,
             $($(#[$field_meta])* pub $field: $type,)*
         }
@@ -146,92 +151,97 @@ macro_rules! platform_settings {
 }
 
 platform_settings!(
-    /// Discord.
+    /// Settings for Discord.
     DiscordSettings {
-        /// Method of receiving messages. `connect` uses the Gateway, needs no `public_key` and no public URL, and
-        /// receives messages as well as commands.
+        /// Method of receiving messages. Default: `webhook`. `connect` uses the Gateway, needs no `public_key` and no
+        /// public URL, and receives messages as well as commands.
         mode: ChannelMode,
+        /// Id of the application, a number of at most 32 digits.
         #[schema(min_length = 1, max_length = 32)]
         application_id: Option<String>,
         /// Ed25519 public key of the application that verifies its requests, 64 hexadecimal characters.
         #[schema(min_length = 64, max_length = 64)]
         public_key: Option<String>,
-        /// Write-only.
+        /// Token of the bot; write-only. Required for the mode `connect`.
         bot_token: Option<SecretState>,
     }
 );
 
 platform_settings!(
-    /// Slack.
+    /// Settings for Slack.
     SlackSettings {
-        /// Method of receiving messages. `connect` uses Socket Mode and needs an `app_token`, but no `signing_secret`
-        /// and no public URL.
+        /// Method of receiving messages. Default: `webhook`. `connect` uses Socket Mode and needs an `app_token`, but
+        /// no `signing_secret` and no public URL.
         mode: ChannelMode,
         /// Secret that verifies the platform's requests; write-only.
         signing_secret: Option<SecretState>,
-        /// Write-only.
+        /// Token of the bot, which sends messages; write-only. Required for the mode `connect`.
         bot_token: Option<SecretState>,
-        /// Token for Socket Mode; begins with `xapp-`; write-only.
+        /// Token for Socket Mode, beginning with `xapp-`; write-only. Required for the mode `connect`.
         app_token: Option<SecretState>,
     }
 );
 
 platform_settings!(
-    /// Telegram.
+    /// Settings for Telegram.
     TelegramSettings {
-        /// Method of receiving messages. `connect` needs no `secret_token` and no public URL.
+        /// Method of receiving messages. Default: `webhook`. `connect` needs no `secret_token` and no public URL.
         mode: ChannelMode,
         /// Token that the platform sends with each request; write-only.
         secret_token: Option<SecretState>,
-        /// Write-only.
+        /// Token of the bot; write-only. Required for the mode `connect`.
         bot_token: Option<SecretState>,
     }
 );
 
 platform_settings!(
-    /// WhatsApp.
+    /// Settings for WhatsApp.
     WhatsappSettings {
         /// Secret that verifies the platform's requests; write-only.
         app_secret: Option<SecretState>,
         /// Token with which the platform verifies the webhook URL; write-only.
         verify_token: Option<SecretState>,
-        /// Write-only.
+        /// Access token of the Graph API, which sends messages; write-only.
         access_token: Option<SecretState>,
+        /// Id of the phone number that messages are sent from, at most 32 digits.
         #[schema(min_length = 1, max_length = 32)]
         phone_number_id: Option<String>,
     }
 );
 
 platform_settings!(
-    /// Microsoft Teams.
+    /// Settings for Microsoft Teams.
     TeamsSettings {
+        /// Id of the application, such as a UUID, at most 64 characters.
         #[schema(min_length = 1, max_length = 64)]
         app_id: Option<String>,
-        /// Write-only.
+        /// Client secret of the application; write-only.
         app_password: Option<SecretState>,
+        /// Id or domain of the tenant, at most 64 characters.
         #[schema(min_length = 1, max_length = 64)]
         tenant_id: Option<String>,
-        /// Base URL of the token endpoint; Microsoft's own if `null`.
+        /// Base URL of the token endpoint, at most 2,048 characters. Default: `null`, Microsoft's own.
         #[schema(max_length = 2048)]
         login_base_url: Option<String>,
-        /// URL of the OpenID document with the keys of requests; that of the Bot Framework if `null`.
+        /// URL of the OpenID document with the keys of requests, at most 2,048 characters. Default: `null`, that of the
+        /// Bot Framework.
         #[schema(max_length = 2048)]
         keys_url: Option<String>,
     }
 );
 
 platform_settings!(
-    /// Google Chat.
+    /// Settings for Google Chat.
     GoogleChatSettings {
         /// Expected audience of the platform's tokens: the project number, or the URL of this daemon.
         #[schema(min_length = 1, max_length = 2048)]
         audience: Option<String>,
         /// JSON key file of the service account as text; write-only.
         service_account: Option<SecretState>,
-        /// URL of the token endpoint; taken from the key file if `null`.
+        /// URL of the token endpoint, at most 2,048 characters. Default: `null`, the one in the key file.
         #[schema(max_length = 2048)]
         token_url: Option<String>,
-        /// URL of the keys of requests; Google's own if `null`.
+        /// URL of the keys of requests, at most 2,048 characters. Default: `null`, Google's own.
         #[schema(max_length = 2048)]
         keys_url: Option<String>,
     }
@@ -241,16 +251,22 @@ platform_settings!(
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ChannelSettings {
+    /// Settings for Discord.
     #[schema(inline)]
     pub discord: DiscordSettings,
+    /// Settings for Slack.
     #[schema(inline)]
     pub slack: SlackSettings,
+    /// Settings for Telegram.
     #[schema(inline)]
     pub telegram: TelegramSettings,
+    /// Settings for WhatsApp.
     #[schema(inline)]
     pub whatsapp: WhatsappSettings,
+    /// Settings for Microsoft Teams.
     #[schema(inline)]
     pub teams: TeamsSettings,
+    /// Settings for Google Chat.
     #[schema(inline)]
     pub google_chat: GoogleChatSettings,
 }
@@ -277,7 +293,7 @@ macro_rules! platform_safety {
             SafetySetting {
                 path: concat!($platform, ".tools"),
                 strength: Strength::Permissions,
-                effect: "Messages may set the added tools to work.",
+                effect: "Messages may use the added tools.",
             },
         )*]
     };
@@ -356,16 +372,21 @@ impl Section for ChannelSettings {
         }
         for (field, credential) in self.required_credentials() {
             let is_set = credential.is_some_and(|state| state.set);
-            problems.require(is_set, field, "must be set before the mode is `connect` and the channel is turned on");
+            problems.require(is_set, field, "is required while the channel is enabled with the mode `connect`");
         }
         let mut require = |field: &str, value: &Option<String>, holds: fn(&str) -> bool, message: &str| {
             problems.require(value.as_deref().is_none_or(holds), field, message);
         };
-        require("discord.application_id", &self.discord.application_id, is_number, "must be the application's number");
+        require(
+            "discord.application_id",
+            &self.discord.application_id,
+            is_number,
+            "must be the application id, a number",
+        );
         require("discord.public_key", &self.discord.public_key, is_key, "must be 64 hexadecimal characters");
         require("whatsapp.phone_number_id", &self.whatsapp.phone_number_id, is_number, "must be a number");
-        require("teams.app_id", &self.teams.app_id, is_id, "must be the application's id, such as a UUID");
-        require("teams.tenant_id", &self.teams.tenant_id, is_id, "must be the tenant's id or its domain");
+        require("teams.app_id", &self.teams.app_id, is_id, "must be an application id, such as a UUID");
+        require("teams.tenant_id", &self.teams.tenant_id, is_id, "must be a tenant id or domain");
         for (field, value) in [
             ("teams.login_base_url", &self.teams.login_base_url),
             ("teams.keys_url", &self.teams.keys_url),
@@ -396,7 +417,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Message for an invalid base URL.
-const BASE_URL: &str = "must be an http(s) address without a user, a query or a fragment";
+const BASE_URL: &str = "must be an http(s) URL without user, query or fragment";
 
 fn is_base_url(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else { return false };

@@ -13,12 +13,17 @@ use crate::channels::service::Channels;
 /// Request of an unknown sender for approval.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PairingView {
+    /// Platform: `discord`, `slack`, `telegram`, `whatsapp`, `teams` or `google_chat`.
     platform: &'static str,
+    /// Pairing code: eight capital letters and digits.
     code: String,
+    /// Id of the sender on the platform.
     sender_id: String,
-    /// Name as reported by the platform; it is chosen by the sender.
+    /// Display name reported by the platform; chosen by the sender and not verified.
     sender_name: String,
+    /// Time at which the sender asked for approval.
     requested_at: Timestamp,
+    /// Time at which the code expires, one hour after the request.
     expires_at: Timestamp,
 }
 
@@ -35,17 +40,22 @@ impl From<Pairing> for PairingView {
     }
 }
 
+/// Page of open pairing requests.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PairingList {
+    /// Open pairing requests of this page, newest first.
     pairings: Vec<PairingView>,
+    /// Number of open pairing requests on all pages.
     total: u64,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PairingQuery {
+    /// Maximum number of pairing requests to return, 1 to 200; default 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of pairing requests to skip; default 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }
@@ -71,9 +81,13 @@ pub(super) async fn list_pairings(
 /// Approved sender.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SenderView {
+    /// Platform: `discord`, `slack`, `telegram`, `whatsapp`, `teams` or `google_chat`.
     platform: &'static str,
+    /// Id of the sender on the platform.
     id: String,
+    /// Display name reported by the platform when the sender was approved.
     name: String,
+    /// Time of the approval.
     approved_at: Timestamp,
     /// Whether the sender decides approvals in chats of the platform.
     is_owner: bool,
@@ -97,7 +111,10 @@ impl From<ApprovedSender> for SenderView {
 /// platform becomes its owner, who decides approvals in its chats.
 #[utoipa::path(
     post, path = "/api/channels/{platform}/pairings/{code}/approve", tag = "channels",
-    params(("platform" = String, Path), ("code" = String, Path, description = "Pairing code, case-insensitive")),
+    params(
+        ("platform" = String, Path, description = "Id of the platform"),
+        ("code" = String, Path, description = "Pairing code, case-insensitive"),
+    ),
     responses((status = 200, body = SenderView)),
 )]
 pub(super) async fn approve_pairing(
@@ -110,6 +127,7 @@ pub(super) async fn approve_pairing(
 /// Result of refusing or removing a sender.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SenderRemoved {
+    /// Always true.
     deleted: bool,
 }
 
@@ -118,7 +136,10 @@ pub(super) struct SenderRemoved {
 /// The sender is not notified and gets no other code until the code expires.
 #[utoipa::path(
     delete, path = "/api/channels/{platform}/pairings/{code}", tag = "channels",
-    params(("platform" = String, Path), ("code" = String, Path)),
+    params(
+        ("platform" = String, Path, description = "Id of the platform"),
+        ("code" = String, Path, description = "Pairing code, case-insensitive"),
+    ),
     responses((status = 200, body = SenderRemoved)),
 )]
 pub(super) async fn refuse_pairing(
@@ -129,9 +150,12 @@ pub(super) async fn refuse_pairing(
     Ok(Json(SenderRemoved { deleted: true }))
 }
 
+/// Approved senders of a platform.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SenderList {
+    /// Approved senders, without those that are only in `allowed_senders`.
     senders: Vec<SenderView>,
+    /// Number of approved senders.
     total: u64,
     /// Id of the owner, who may also be one of `allowed_senders`; `null` if no sender decides approvals in chats.
     #[schema(required)]
@@ -142,7 +166,8 @@ pub(super) struct SenderList {
 ///
 /// Sorted by approval time, oldest first.
 #[utoipa::path(
-    get, path = "/api/channels/{platform}/senders", tag = "channels", params(("platform" = String, Path)),
+    get, path = "/api/channels/{platform}/senders", tag = "channels",
+    params(("platform" = String, Path, description = "Id of the platform")),
     responses((status = 200, body = SenderList)),
 )]
 pub(super) async fn list_senders(
@@ -154,9 +179,10 @@ pub(super) async fn list_senders(
     Ok(Json(SenderList { senders: senders.into_iter().map(Into::into).collect(), total, owner_id }))
 }
 
+/// Owner to set.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct SetOwner {
-    /// Approved sender, or one of `allowed_senders`; `null` removes the owner.
+    /// Id of an approved sender or of one in `allowed_senders`; null removes the owner.
     #[schema(required, min_length = 1, max_length = 512)]
     sender_id: Option<String>,
 }
@@ -164,7 +190,9 @@ pub(super) struct SetOwner {
 /// Owner of a platform.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct OwnerView {
+    /// Platform: `discord`, `slack`, `telegram`, `whatsapp`, `teams` or `google_chat`.
     platform: &'static str,
+    /// Id of the owner on the platform; null if there is none.
     #[schema(required)]
     owner_id: Option<String>,
 }
@@ -192,7 +220,10 @@ pub(super) async fn set_channel_owner(
 /// The sender becomes unknown again. If it was the owner, the platform has no owner.
 #[utoipa::path(
     delete, path = "/api/channels/{platform}/senders/{id}", tag = "channels",
-    params(("platform" = String, Path), ("id" = String, Path, description = "Id of the sender")),
+    params(
+        ("platform" = String, Path, description = "Id of the platform"),
+        ("id" = String, Path, description = "Id of the sender"),
+    ),
     responses((status = 200, body = SenderRemoved)),
 )]
 pub(super) async fn remove_sender(

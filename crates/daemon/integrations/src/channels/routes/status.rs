@@ -13,17 +13,23 @@ use crate::channels::service::{ChannelStatus, ChannelSummary, Channels};
 /// Chat platform with its status.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelView {
+    /// Platform: `discord`, `slack`, `telegram`, `whatsapp`, `teams` or `google_chat`.
     platform: &'static str,
+    /// Whether messages are received and sent.
     enabled: bool,
+    /// Method of receiving messages.
     mode: ChannelMode,
+    /// Id or `svc_name` of the agent that answers; null for the default agent.
     #[schema(required)]
     agent_id: Option<String>,
+    /// Current status of the channel.
     status: ChannelStatus,
     /// Webhook URL to configure on the platform.
     webhook_url: String,
+    /// Time at which the last message was received; null if there was none.
     #[schema(required)]
     last_received_at: Option<Timestamp>,
-    /// Reason why the last message was not sent or there is no connection.
+    /// Reason why the last message was not sent or the connection failed; null after a success.
     #[schema(required)]
     last_error: Option<String>,
 }
@@ -46,6 +52,7 @@ impl From<ChannelSummary> for ChannelView {
 /// All chat platforms.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelList {
+    /// One entry for each of the six platforms.
     channels: Vec<ChannelView>,
 }
 
@@ -60,7 +67,7 @@ pub(super) async fn list_channels(State(channels): State<Channels>) -> Result<Js
 /// Destination of a test message.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct TestChannel {
-    /// Channel id on the platform: the part of a target after the colon.
+    /// Channel id on the platform, 1 to 500 characters: the part of a delivery target after the colon.
     #[schema(min_length = 1, max_length = 500, example = "123456789")]
     channel: String,
 }
@@ -68,6 +75,7 @@ pub(super) struct TestChannel {
 /// Result of a test message.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelTested {
+    /// Always true; failures are returned as errors.
     ok: bool,
     /// Id of the message on the platform.
     message_id: String,
@@ -124,14 +132,16 @@ pub(super) async fn register_channel(
 /// Result of a credentials check.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChannelChecked {
+    /// Always true; failures are returned as errors.
     ok: bool,
     /// Id of the bot account on the platform.
     account_id: String,
+    /// Display name of the bot account on the platform.
     account_name: String,
-    /// Registered webhook URL, if the platform reports it.
+    /// Registered webhook URL; null if the platform does not report it.
     #[schema(required)]
     webhook_url: Option<String>,
-    /// Last delivery error, if the platform reports it.
+    /// Last delivery error of the platform; null if the platform does not report one.
     #[schema(required)]
     last_error: Option<String>,
 }

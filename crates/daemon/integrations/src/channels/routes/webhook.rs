@@ -29,10 +29,13 @@ async fn receive(channels: &Channels, platform: &str, request: WebhookRequest) -
 #[utoipa::path(
     post, path = "/api/channels/{platform}/webhook", tag = "channels",
     params(("platform" = String, Path, description = "`discord`, `slack`, `telegram`, `whatsapp`, `teams` or `google_chat`")),
-    request_body(description = "As the platform sends it", content((serde_json::Value = "application/json"), (String = "*/*"))),
+    request_body(
+        description = "Event in the format of the platform",
+        content((serde_json::Value = "application/json"), (String = "*/*")),
+    ),
     responses(
         (status = 200, description = "Response expected by the platform", content_type = "*/*", body = String),
-        (status = 401, body = ErrorBody, description = "The request is not verified, or too old"),
+        (status = 401, body = ErrorBody, description = "The signature or token is invalid, or the request is too old"),
         (status = 404, body = ErrorBody, description = "Platform not found, or the channel is disabled"),
         (status = 429, body = ErrorBody, description = "Too many messages"),
         (status = 503, body = ErrorBody, description = "The backlog is full, or the platform's keys are unavailable"),
@@ -56,9 +59,9 @@ pub(super) async fn receive_channel_webhook(
     get, path = "/api/channels/{platform}/webhook", tag = "channels",
     params(
         ("platform" = String, Path, description = "`whatsapp`"),
-        ("hub.mode" = Option<String>, Query),
-        ("hub.verify_token" = Option<String>, Query),
-        ("hub.challenge" = Option<String>, Query),
+        ("hub.mode" = Option<String>, Query, description = "`subscribe`"),
+        ("hub.verify_token" = Option<String>, Query, description = "Must equal the setting `whatsapp.verify_token`"),
+        ("hub.challenge" = Option<String>, Query, description = "Text to return"),
     ),
     responses(
         (status = 200, description = "The challenge", content_type = "text/plain", body = String),

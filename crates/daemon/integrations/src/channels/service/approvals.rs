@@ -26,7 +26,7 @@ const NOT_REQUESTED_HERE: &str = "This approval was not requested in this conver
 
 /// Outcome of an attempt to decide.
 enum Answer {
-    /// The buttons are of no use any more; this takes their place.
+    /// The approval is decided; this text replaces the buttons.
     Settled(String),
     /// Nothing changed.
     Refused(String),

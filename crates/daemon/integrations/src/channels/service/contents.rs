@@ -40,13 +40,13 @@ pub(crate) enum Album {
 /// Reason why a file was not fetched.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
-    #[error("a message has more than {MAX_FILES} files, and the first ones alone are fetched")]
+    #[error("the message has more than {MAX_FILES} files, and only the first {MAX_FILES} are fetched")]
     TooMany,
-    #[error("{platform} does not hand it out")]
+    #[error("{platform} does not provide the file")]
     NotHandedOut { platform: &'static str },
-    #[error("it is larger than {} MiB", MAX_FILE_BYTES >> 20)]
+    #[error("the file exceeds {} MiB", MAX_FILE_BYTES >> 20)]
     TooLarge,
-    #[error("it did not come within {} seconds", FETCH_TIMEOUT.as_secs())]
+    #[error("the file did not arrive within {} seconds", FETCH_TIMEOUT.as_secs())]
     TooSlow,
     #[error(transparent)]
     Platform(#[from] SendError),

@@ -45,8 +45,8 @@ impl Channels {
         };
         store::insert_pairing(tx, &pairing).await?;
         let text = format!(
-            "This agent does not know you yet. Your code is `{}`. Tell it to the owner, who lets you in with it; it is \
-             good for an hour.",
+            "You are not approved to use this agent yet. Your pairing code is `{}`. Send it to the owner, who can \
+             approve you with it. It is valid for one hour.",
             pairing.code
         );
         let details = MessageDetails::new(pairing.reply_to.clone());
@@ -65,17 +65,13 @@ impl Channels {
         let (platform, code) = (pairing.platform.id(), &pairing.code);
         let (name, id) = (single_line(&pairing.sender.name), single_line(&pairing.sender.id));
         let body = format!(
-            "Somebody on {platform} wants to talk to your agent: `{name}`, whose id there is `{id}`.\n\nIf you know them, \
-             let them in: `agentd channels approve {platform} {code}`, or POST \
-             /api/channels/{platform}/pairings/{code}/approve. Otherwise do nothing; the code ends within an hour."
+            "An unknown sender on {platform} wants to talk to your agent: `{name}` (id `{id}`).\n\nIf you know the \
+             sender, approve the request with `agentd channels approve {platform} {code}` or POST \
+             /api/channels/{platform}/pairings/{code}/approve. Otherwise, ignore this message; the code expires in one \
+             hour."
         );
-        self.notify_operator(
-            tx,
-            &format!("Somebody new on {platform}"),
-            body,
-            format!("pairing-owner:{platform}:{code}"),
-        )
-        .await
+        self.notify_operator(tx, &format!("New sender on {platform}"), body, format!("pairing-owner:{platform}:{code}"))
+            .await
     }
 
     async fn notify_of_pairing_limit(&self, tx: &mut Tx, pairing: &Pairing) -> Result<(), StoreError> {
@@ -138,10 +134,10 @@ impl Channels {
             let approved = store::insert_sender(tx, platform, &pairing.sender, false).await?;
             store::delete_pairing(tx, platform, &pairing.sender.id).await?;
             let is_owner = is_first && find_owner(tx, platform, &allowed).await?.is_none();
-            let mut text = "You are let in: what do you want to know? `/help` tells what else there is.".to_owned();
+            let mut text = "You have been approved. How can I help? Send `/help` to see the commands.".to_owned();
             if is_owner {
                 store::put_owner(tx, platform, &pairing.sender.id).await?;
-                text.push_str("\n\nYou are the owner of this channel: only you approve what the agent wants to do.");
+                text.push_str("\n\nYou are the owner of this channel: only you can approve actions of the agent.");
             }
             let details = MessageDetails::new(pairing.reply_to.clone());
             let key = format!("paired:{}:{}", platform.id(), pairing.code);

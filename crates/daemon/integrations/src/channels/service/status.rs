@@ -16,10 +16,11 @@ use crate::channels::store;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelStatus {
+    /// The channel is disabled.
     Off,
-    /// Receives messages; no delivery failed since the last success.
+    /// Enabled; the last delivery did not fail.
     Ready,
-    /// Receives messages over a connection held by a daemon.
+    /// Receives messages over a connection of a daemon that uses the same database.
     Connected,
     /// The last delivery failed or there is no connection; see `last_error`.
     Error,
@@ -111,9 +112,8 @@ impl Channels {
     pub async fn register(&self, platform: Platform) -> Result<String, ChannelError> {
         self.0.dependencies.settings.refresh().await?;
         let channel = self.channel(platform).await?.ok_or(ChannelError::Off)?;
-        let url = Url::parse(&self.webhook_url(platform)).map_err(|_| {
-            SendError::NotSetUp("the daemon does not know its own address; set SVC_BASE_URL".to_owned())
-        })?;
+        let url = Url::parse(&self.webhook_url(platform))
+            .map_err(|_| SendError::NotSetUp("the public URL of the daemon is unknown; set SVC_BASE_URL".to_owned()))?;
         Ok(channel.adapter.register(&url).await?)
     }
 }

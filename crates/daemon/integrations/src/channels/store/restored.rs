@@ -26,7 +26,7 @@ async fn find_fault(tx: &mut Tx) -> Result<Option<String>, StoreError> {
     match read_all(tx).await {
         Ok(()) => Ok(None),
         Err(StoreError::Column { column, source }) => {
-            Ok(Some(format!("the {column} of a row about chat platforms cannot be read: {source}")))
+            Ok(Some(format!("failed to read {column} of a chat platform row: {source}")))
         }
         Err(error) => Err(error),
     }

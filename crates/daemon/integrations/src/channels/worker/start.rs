@@ -24,9 +24,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_MESSAGE_AGE: Duration = Duration::from_secs(30 * 60);
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(2), multiplier: 2.0, cap: Duration::from_secs(60), jitter: 0.2 };
-const HELP: &str = "Write what you want to know, and I answer here.\n\n- `/new` begins a new conversation: I forget what was \
-                    said in this one.\n- `/stop` ends what I am doing.\n- `approve 123456` and `reject 123456` \
-                    decide an approval by its code, if you are the owner.\n- `/help` shows this.";
+const HELP: &str = "Send me a message, and I reply here.\n\n- `/new` starts a new conversation without the previous \
+                    context.\n- `/stop` stops the current task.\n- `approve 123456` and `reject 123456` decide an \
+                    approval by its code, if you are the owner.\n- `/help` shows this message.";
 /// Lifetime of a typing indicator on most platforms is about five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum duration of the typing indicator; the answer is still sent after it.
@@ -72,7 +72,7 @@ impl ItemHandler for StartTurns {
             return Ok(run_command(channels, lease, message, command).await?);
         }
         let off =
-            || Failure::permanent(FinalStatus::Dropped, "the channel was switched off before the message was answered");
+            || Failure::permanent(FinalStatus::Dropped, "the channel was disabled before the message was answered");
         let channel = channels.channel(message.platform).await?.ok_or_else(off)?;
         if !is_first {
             return Err(wait_for_earlier());
@@ -81,7 +81,7 @@ impl ItemHandler for StartTurns {
             match channels.join_album(&message).await? {
                 Album::Joined(joined) => message = *joined,
                 Album::Incomplete(wait) => {
-                    return Err(Failure::retry_after(wait, "further parts of the album may come"));
+                    return Err(Failure::retry_after(wait, "more parts of the album may arrive"));
                 }
                 Album::Unaddressed => return self.complete(lease).await,
             }
@@ -120,7 +120,7 @@ impl ItemHandler for StartTurns {
         tx.complete(lease).await?;
         store::update_ended(tx, message_id, FinalStatus::Failed, Some(error)).await?;
         let details = MessageDetails::new(message.reply_to.clone());
-        let reply_text = "I could not answer that; the owner finds the reason in the log.";
+        let reply_text = "I could not answer this message. The owner can find the reason in the log.";
         tracing::warn!(message = %message_id, error, "chat platform message failed");
         self.0.send_in(tx, message.platform, &details, reply_text, format!("channel:{message_id}"), None).await
     }
@@ -144,13 +144,13 @@ async fn run_command(
             Command::Help => HELP,
             Command::New => {
                 store::delete_conversation(tx, message.platform, &message.chat).await?;
-                "A new conversation begins with your next message."
+                "Your next message starts a new conversation."
             }
             Command::Stop => {
                 if let Some(running) = store::find_conversation(tx, message.platform, &message.chat).await? {
                     cancel_in_conversation(tx, &running).await?;
                 }
-                "I stop."
+                "Stopped."
             }
             Command::Decide { .. } => &decided,
         };

@@ -58,15 +58,15 @@ impl Ending {
             Self::Disconnected => (close_code::NORMAL, "bye"),
             Self::Silent => (close_code::POLICY, "the device was silent for too long"),
             // Custom close codes for the cases in which the device must not reconnect.
-            Self::Replaced => (4001, "another connection with this token took the place of this one"),
+            Self::Replaced => (4001, "replaced by another connection with this token"),
             Self::Revoked => (4003, "the device was removed; pair it again with a new code"),
-            Self::ShuttingDown => (close_code::AWAY, "the daemon is going down"),
-            Self::Paused => (close_code::RESTART, "the daemon is restoring a backup; connect again shortly"),
+            Self::ShuttingDown => (close_code::AWAY, "the daemon is shutting down"),
+            Self::Paused => (close_code::RESTART, "the daemon is restoring a backup; reconnect shortly"),
             Self::Malformed => (close_code::POLICY, "too many malformed frames"),
-            Self::TooLarge => (close_code::SIZE, "a frame was larger than 1 MiB"),
-            Self::ProtocolViolation => (close_code::PROTOCOL, "a frame broke the rules of WebSockets"),
-            Self::NotUtf8 => (close_code::INVALID, "a text frame was no UTF-8"),
-            Self::Unavailable => (close_code::AGAIN, "the database is away; connect again shortly"),
+            Self::TooLarge => (close_code::SIZE, "a frame exceeded 1 MiB"),
+            Self::ProtocolViolation => (close_code::PROTOCOL, "a frame violated the WebSocket protocol"),
+            Self::NotUtf8 => (close_code::INVALID, "a text frame was not valid UTF-8"),
+            Self::Unavailable => (close_code::AGAIN, "the database is unavailable; reconnect shortly"),
         };
         CloseFrame { code, reason: reason.into() }
     }

@@ -29,10 +29,12 @@ pub(crate) fn register(device: &Device, specs: Vec<ToolSpec>) -> Result<Arc<[Arc
     for ToolSpec { name, description, input_schema } in specs {
         if !is_tool_name(&name) {
             let truncated: String = name.chars().take(MAX_TOOL_NAME + 8).collect();
-            return Err(format!("`{truncated}` is no name of a tool: 1 to {MAX_TOOL_NAME} of a-z, A-Z, 0-9, _ and -"));
+            return Err(format!(
+                "`{truncated}` is not a valid tool name: use 1 to {MAX_TOOL_NAME} of a-z, A-Z, 0-9, _ and -"
+            ));
         }
         if !names.insert(name.clone()) {
-            return Err(format!("the tool `{name}` stands twice"));
+            return Err(format!("tool `{name}` is listed twice"));
         }
         let input_schema =
             InputSchema::new(input_schema).map_err(|problem| format!("the input_schema of `{name}` {problem}"))?;

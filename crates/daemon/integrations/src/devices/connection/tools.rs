@@ -51,16 +51,17 @@ impl DeviceTool {
     fn connection(&self, approved: Option<&str>) -> Result<Arc<Connection>, ToolError> {
         let name = &self.device.name;
         let connection = self.connections.find(&self.device.id).ok_or_else(|| {
-            ToolError::Failed(format!("the device `{name}` is not connected any more; nothing was run"))
+            ToolError::Failed(format!("device `{name}` is no longer connected; the tool was not called"))
         })?;
         let registered = connection.registered();
         let Some(tool) = registered.iter().find(|known| known.name == self.tool.name) else {
-            return Err(ToolError::Failed(format!("the device `{name}` does not offer this tool any more")));
+            return Err(ToolError::Failed(format!("device `{name}` no longer provides this tool")));
         };
         let current = Self { tool: Arc::clone(tool), ..self.clone() };
         if approved.is_some_and(|approved| fingerprint_of(&current) != approved) {
             return Err(ToolError::Failed(format!(
-                "the device `{name}` changed this tool after its owner was asked, so nothing ran; ask for it again"
+                "device `{name}` changed this tool after the approval was requested, so it was not called; \
+                 call it again"
             )));
         }
         Ok(connection)
@@ -72,7 +73,7 @@ impl DeviceTool {
         let name = &self.device.name;
         let disconnected = || {
             ToolError::Failed(format!(
-                "the device `{name}` went away before it answered; whether the call had its effect is not known"
+                "device `{name}` disconnected before it responded; the call may or may not have taken effect"
             ))
         };
         let answering = async {
@@ -90,7 +91,7 @@ impl DeviceTool {
             Ok(value) => Ok(ToolOutput::json(value)),
             Err(error) => {
                 let error: String = error.chars().take(MAX_ERROR_CHARACTERS).collect();
-                Err(ToolError::Failed(format!("the device `{name}` answered: {error}")))
+                Err(ToolError::Failed(format!("device `{name}` returned an error: {error}")))
             }
         }
     }
@@ -175,12 +176,12 @@ impl PendingCall {
             let name = &connection.device.name;
             if calls.is_closed {
                 return Err(ToolError::Failed(format!(
-                    "the device `{name}` is not connected any more; nothing was run"
+                    "device `{name}` is no longer connected; the tool was not called"
                 )));
             }
             if calls.waiting.len() >= MAX_CALLS {
                 return Err(ToolError::Failed(format!(
-                    "the device `{name}` works on {MAX_CALLS} calls already; nothing was run"
+                    "device `{name}` has reached its limit of concurrent calls ({MAX_CALLS}); the tool was not called"
                 )));
             }
             calls.waiting.insert(id.clone(), sender);

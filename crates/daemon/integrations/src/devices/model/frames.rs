@@ -79,27 +79,27 @@ pub(crate) fn parse(text: &str) -> Result<DeviceFrame, MalformedFrame> {
     })?;
     strip_tags_in(&mut value);
     let Value::Object(mut fields) = value else {
-        return Err(without_id("a frame is a JSON object with a `type`".to_owned()));
+        return Err(without_id("a frame must be a JSON object with a `type`".to_owned()));
     };
     let id = match fields.remove("id") {
         None | Some(Value::Null) => None,
         Some(Value::String(id)) if !id.is_empty() && id.chars().count() <= MAX_ID_CHARACTERS => Some(id),
-        Some(_) => return Err(without_id(format!("`id` must be a text of 1 to {MAX_ID_CHARACTERS} characters"))),
+        Some(_) => return Err(without_id(format!("`id` must be a string of 1 to {MAX_ID_CHARACTERS} characters"))),
     };
     let wrong = |problem: String| MalformedFrame { id: id.clone(), problem: truncate_problem(&problem) };
     let Some(Value::String(kind)) = fields.remove("type") else {
-        return Err(wrong("a frame needs a `type`".to_owned()));
+        return Err(wrong("a frame requires a `type`".to_owned()));
     };
     match kind.as_str() {
         "register_tools" => {
             let RegisterTools { tools } = read(fields).map_err(wrong)?;
             if tools.len() > MAX_TOOLS {
-                return Err(wrong(format!("a device may register at most {MAX_TOOLS} tools")));
+                return Err(wrong(format!("a device can register at most {MAX_TOOLS} tools")));
             }
             if let Some(long) = tools.iter().find(|tool| is_too_long(&tool.description, MAX_DESCRIPTION_CHARACTERS)) {
                 let name = &long.name;
                 return Err(wrong(format!(
-                    "the description of `{name}` is longer than {MAX_DESCRIPTION_CHARACTERS} characters"
+                    "the description of `{name}` exceeds {MAX_DESCRIPTION_CHARACTERS} characters"
                 )));
             }
             Ok(DeviceFrame::RegisterTools { id, tools })
@@ -112,9 +112,9 @@ pub(crate) fn parse(text: &str) -> Result<DeviceFrame, MalformedFrame> {
                 // An `output` of `null` is valid, and so is a missing `output` without an `error`.
                 (output, None) => Ok(output.unwrap_or_default()),
                 (Some(Value::Null), Some(error)) => Err(error.as_str().map_or(error.to_string(), str::to_owned)),
-                (Some(_), Some(_)) => return Err(wrong("give either `output` or `error`".to_owned())),
+                (Some(_), Some(_)) => return Err(wrong("send either `output` or `error`, not both".to_owned())),
             };
-            let id = id.ok_or_else(|| without_id("a `tool_result` needs the `id` of its call".to_owned()))?;
+            let id = id.ok_or_else(|| without_id("a `tool_result` requires the `id` of its call".to_owned()))?;
             Ok(DeviceFrame::ToolResult { id, result })
         }
         "chat" => {
@@ -130,7 +130,7 @@ pub(crate) fn parse(text: &str) -> Result<DeviceFrame, MalformedFrame> {
             Ok(DeviceFrame::Chat { id, agent: agent_id, content, conversation_id })
         }
         other => Err(wrong(format!(
-            "`{}` is no type of frame; there are register_tools, tool_result and chat",
+            "unknown frame type `{}`; use register_tools, tool_result or chat",
             other.chars().take(40).collect::<String>()
         ))),
     }

@@ -86,7 +86,7 @@ impl NewDevice {
         let mut problems = Problems::new();
         for (field, text) in [("name", &self.name), ("platform", &self.platform)] {
             problems.require(!text.trim().is_empty(), field, "must not be blank");
-            problems.require(!text.chars().any(char::is_control), field, "must not hold control characters");
+            problems.require(!text.chars().any(char::is_control), field, "must not contain control characters");
         }
         let size = Value::from(self.metadata.clone()).to_string().len();
         let message = format!("must be at most {MAX_METADATA_BYTES} bytes of JSON");

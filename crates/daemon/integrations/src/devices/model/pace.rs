@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The number of frames that may arrive at once.
+/// Maximum number of frames in a burst.
 const BURST: f64 = 200.0;
 const FRAMES_PER_SECOND: f64 = 100.0;
 

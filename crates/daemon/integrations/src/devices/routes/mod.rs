@@ -27,33 +27,40 @@ pub(super) fn routes() -> Routes<Devices> {
         )
 }
 
-/// A tool that a connected device provides.
+/// Tool that a connected device provides.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeviceToolView {
-    /// The name under which agents call it: `device_<name>_<tool>`.
+    /// Name under which agents call the tool: `device_<name>_<tool>`, at most 64 characters.
     #[schema(example = "device_laptop_shell")]
     name: String,
+    /// Description given by the device, at most 2,000 characters; may be empty.
     description: String,
 }
 
-/// A paired device.
+/// Paired device.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeviceView {
+    /// Id of the device.
     id: DeviceId,
+    /// Display name that the device reported when it was paired; not necessarily unique.
     name: String,
+    /// Operating system or type of the device, for display.
     platform: String,
-    /// Metadata that the device reported when it was paired.
+    /// Metadata that the device reported when it was paired, at most 4,096 bytes; may be empty.
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
-    /// The prefix of the names of its tools.
+    /// Prefix of the names of its tools, unique among devices.
     #[schema(example = "device_laptop_")]
     tool_prefix: String,
     /// Whether the device is connected to this daemon or to another daemon that uses the same database.
     connected: bool,
-    /// Accurate to one minute while the device is connected; null before the first connection.
+    /// Time of the last contact, accurate to one minute while the device is connected; null before the first
+    /// connection.
     last_seen: Option<Timestamp>,
-    /// The tools of the device that this daemon offers to agents.
+    /// Tools of the device that this daemon offers to agents, at most 64; empty if the device is not connected to this
+    /// daemon.
     tools: Vec<DeviceToolView>,
+    /// Time at which the device was paired.
     created_at: Timestamp,
 }
 
@@ -74,9 +81,12 @@ impl From<ListedDevice> for DeviceView {
     }
 }
 
+/// Paired devices.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DeviceList {
+    /// Paired devices, oldest first; at most 100.
     devices: Vec<DeviceView>,
+    /// Number of paired devices.
     total: usize,
 }
 
@@ -93,8 +103,10 @@ pub(super) async fn list_devices(State(devices): State<Devices>) -> ApiResult<Js
     Ok(Json(DeviceList { total: devices.len(), devices }))
 }
 
+/// Result of deleting a device.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RevokedDevice {
+    /// Always true.
     revoked: bool,
 }
 
@@ -106,7 +118,7 @@ pub(super) struct RevokedDevice {
     path = "/api/devices/{id}",
     operation_id = "delete_device",
     tag = "devices",
-    params(("id" = String, Path, description = "The device ID")),
+    params(("id" = String, Path, description = "Id of the device")),
     responses((status = 200, description = "Device removed", body = RevokedDevice)),
 )]
 pub(super) async fn delete_device(

@@ -13,14 +13,15 @@ use utoipa::ToSchema;
 use crate::devices::model::{DeviceId, NewDevice};
 use crate::devices::service::{Devices, IssuedCode, Paired};
 
-/// A pairing code. The code is shown only once.
+/// Pairing code, returned only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PairingCode {
     /// Six digits, valid for one device.
     #[schema(example = "042137")]
     code: String,
+    /// Time at which the code expires.
     expires_at: Timestamp,
-    /// Lifetime in seconds.
+    /// Lifetime in seconds: 300.
     #[schema(example = 300)]
     expires_in: u64,
 }
@@ -51,29 +52,32 @@ pub(super) async fn create_device_code(
     Ok((StatusCode::CREATED, Json(view)))
 }
 
-/// Information about the device to pair.
+/// Device to pair.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PairDevice {
+    /// Pairing code from `POST /api/auth/device/code`: six digits.
     #[schema(value_type = String, min_length = 1, max_length = 64, write_only, example = "042137")]
     code: Secret,
-    /// The name of the device; part of the names of its tools.
+    /// Display name, 1 to 64 characters without control characters; part of the names of its tools.
     #[schema(min_length = 1, max_length = 64, example = "laptop")]
     name: String,
-    /// The operating system or type of the device, for display.
+    /// Operating system or type of the device, for display; 1 to 64 characters.
     #[schema(min_length = 1, max_length = 64, example = "linux")]
     platform: String,
-    /// Any further information, at most 4 KiB.
+    /// Further information about the device, at most 4,096 bytes of JSON; default: an empty object.
     #[serde(default)]
     #[schema(value_type = Object)]
     metadata: Option<Map<String, Value>>,
 }
 
-/// A paired device and its token. The token is shown only once.
+/// Paired device with its token, which is returned only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct PairedDevice {
+    /// Id of the device.
     device_id: DeviceId,
-    /// `dev_…`; accepted only by `GET /api/devices/ws?token=…`.
+    /// Token beginning with `dev_`; accepted only by `GET /api/devices/ws?token=…`.
     device_token: String,
+    /// Display name of the device, without surrounding spaces.
     name: String,
 }
 

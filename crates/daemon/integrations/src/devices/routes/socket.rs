@@ -16,7 +16,7 @@ use crate::devices::service::Devices;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SocketQuery {
-    /// The token that the device received when it was paired.
+    /// Token that the device received when it was paired; required.
     #[param(value_type = Option<String>)]
     token: Option<Secret>,
 }
@@ -54,7 +54,7 @@ pub(super) async fn connect_device(
         ApiError::new(
             StatusCode::BAD_REQUEST,
             "not_a_websocket",
-            "This address is a WebSocket (RFC 6455, version 13); connect with a WebSocket client",
+            "this endpoint requires a WebSocket connection (RFC 6455, version 13); use a WebSocket client",
         )
     })?;
     let upgrade = upgrade.max_message_size(MAX_FRAME_BYTES).max_frame_size(MAX_FRAME_BYTES);

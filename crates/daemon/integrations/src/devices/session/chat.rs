@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use crate::devices::connection::Connection;
 use crate::devices::model::to_device;
 
-/// The maximum number of replies that one connection follows at once.
+/// Maximum number of replies that one connection follows concurrently.
 pub(super) const MAX_REPLIES: usize = 8;
 
 /// A chat message from a device with the id of its frame.
@@ -57,7 +57,7 @@ fn explain(error: &ChatError) -> (&'static str, String) {
     let sentence = match error.kind() {
         ErrorKind::Internal => {
             tracing::error!(error = error as &dyn std::error::Error, "failed to send device message");
-            "something went wrong inside the daemon; its log explains it".to_owned()
+            "internal error; see the log of the daemon".to_owned()
         }
         ErrorKind::Invalid(fields) if !fields.is_empty() => {
             let fields: Vec<String> =

@@ -253,13 +253,14 @@ async fn handle(
             let device = connection.device.clone();
             // Compiling the schemas may take some time.
             let registered = tokio::task::spawn_blocking(move || register(&device, tools)).await;
-            let registered = registered.unwrap_or_else(|_| Err("the tools could not be read".to_owned()));
+            let registered = registered.unwrap_or_else(|_| Err("failed to process the tools".to_owned()));
             *connection.tools.write() = registered.map_err(|problem| (id, "invalid_tools", problem))?;
         }
         DeviceFrame::Chat { id, agent, content, conversation_id } => {
             while replies.try_join_next().is_some() {}
             if replies.len() >= MAX_REPLIES {
-                let sentence = format!("{MAX_REPLIES} replies are under way over this connection; wait for one's end");
+                let sentence =
+                    format!("limit of concurrent replies reached ({MAX_REPLIES}); wait for a reply to finish");
                 return Err((id, "too_many_replies", sentence));
             }
             if let Some(chat) = chat {

@@ -31,7 +31,7 @@ const MAX_NOTIFY_EVERY_MINUTES: u32 = 10_080;
 const DEFAULT_PERIOD_MINUTES: u32 = 5;
 const DEFAULT_NOTIFY_EVERY_MINUTES: u32 = 60;
 
-/// Severity for display; it does not change how an alert is handled.
+/// Severity of an alert. Push notifications of `critical` alerts are urgent and never silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertSeverity {
@@ -54,7 +54,7 @@ impl AlertSeverity {
     }
 }
 
-/// Channel of notices.
+/// Channel through which notices are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertDeliveryType {
@@ -83,10 +83,11 @@ impl AlertDeliveryType {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AlertDelivery)]
 pub struct Delivery {
+    /// Channel through which notices are sent.
     #[serde(rename = "type")]
     pub kind: AlertDeliveryType,
-    /// Destination in the format given by `type`. Credentials in a URL are encrypted and returned as `***`; sending
-    /// `***` back keeps them.
+    /// Destination in the format given by `type`, at most 2,048 characters. Credentials in a URL are encrypted and
+    /// returned as `***`; sending `***` back keeps them.
     #[schema(max_length = 2_048, example = "https://example.org/alerts")]
     pub url: String,
 }
@@ -111,7 +112,7 @@ impl Delivery {
         let wanted = match self.kind {
             AlertDeliveryType::Webhook => "must be an http(s) url",
             AlertDeliveryType::Email => {
-                "must be an address such as name@example.org, or empty for the one in the profile"
+                "must be an address such as name@example.org, or empty to use the address in the profile"
             }
             AlertDeliveryType::Channel => "must be <platform>:<channel>, such as slack:#alerts, or push:",
         };
@@ -225,20 +226,20 @@ impl Alert {
     fn check(&self, has_threshold: bool, problems: &mut Problems) {
         problems.require(!self.name.is_empty(), "name", "is required and must not be blank");
         let characters = self.name.chars().count();
-        problems.require(characters <= MAX_NAME_CHARACTERS, "name", "has 200 characters at most");
+        problems.require(characters <= MAX_NAME_CHARACTERS, "name", "must have at most 200 characters");
         let is_clean = !self.name.chars().any(char::is_control);
         problems.require(is_clean, "name", "must not contain control characters");
         problems.require(self.threshold.is_finite(), "threshold", "must be a number");
         let is_period = (1..=MAX_PERIOD_MINUTES).contains(&self.period_minutes);
-        problems.require(is_period, "period_minutes", "is between 1 and 1,440 (a day)");
-        problems.require(self.for_minutes <= MAX_FOR_MINUTES, "for_minutes", "is between 0 and 1,440 (a day)");
+        problems.require(is_period, "period_minutes", "must be between 1 and 1,440 (one day)");
+        problems.require(self.for_minutes <= MAX_FOR_MINUTES, "for_minutes", "must be between 0 and 1,440 (one day)");
         let is_every = self.notify_every_minutes <= MAX_NOTIFY_EVERY_MINUTES;
-        problems.require(is_every, "notify_every_minutes", "is between 0 (once) and 10,080 (a week)");
+        problems.require(is_every, "notify_every_minutes", "must be between 0 (no repeats) and 10,080 (one week)");
         match CompiledCondition::check(&self.condition) {
             Ok(condition) => problems.require(
                 has_threshold || !condition.names(Figure::Threshold),
                 "threshold",
-                "is required, because the condition names it",
+                "is required because the condition uses it",
             ),
             Err(error) => problems.add("condition", error.to_string()),
         }

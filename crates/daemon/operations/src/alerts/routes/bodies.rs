@@ -15,6 +15,7 @@ fn patch<T>(value: Option<T>) -> Patch<T> {
 /// Fields of a new alert.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct CreateAlert {
+    /// Display name, 1 to 200 characters without control characters. Need not be unique.
     #[schema(min_length = 1, max_length = 200)]
     name: String,
     /// CEL expression that evaluates to a boolean. Variables: `error_rate` (share of failed requests, 0 to 1),
@@ -25,31 +26,31 @@ pub(super) struct CreateAlert {
     /// `threshold`. An unknown value, such as `error_rate` without requests, neither fires nor resolves the alert.
     #[schema(min_length = 1, max_length = 1_000, example = "error_rate > 0.05")]
     condition: String,
-    /// Threshold; required if the condition uses it, otherwise 0.
+    /// Value of the variable `threshold`. Required if the condition uses it, otherwise 0 by default.
     #[serde(default)]
     threshold: Option<f64>,
-    /// Length of the evaluated period in minutes; default 5.
+    /// Length of the evaluated period in minutes, 1 to 1,440. Default: 5.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_440)]
     period_minutes: Option<u32>,
-    /// Number of minutes for which the condition must be true; default 0.
+    /// Minutes for which the condition must be true before the alert fires, 0 to 1,440. Default: 0.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 1_440)]
     for_minutes: Option<u32>,
-    /// Interval in minutes between repeated notices while the alert fires; 0 disables repeats; default 60.
+    /// Interval between repeated notices in minutes, 0 to 10,080; 0 disables repeats. Default: 60.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 10_080)]
     notify_every_minutes: Option<u32>,
-    /// Whether to send a notice when the alert resolves; default false.
+    /// Whether to send a notice when the alert resolves. Default: false.
     #[serde(default)]
     notify_resolved: Option<bool>,
-    /// Severity; default `warning`.
+    /// Severity. Default: `warning`.
     #[serde(default)]
     severity: Option<AlertSeverity>,
-    /// Destination of notices; if omitted, only hooks receive the events.
+    /// Destination of notices. Without one, no notices are sent; hooks receive the events in any case.
     #[serde(default)]
     delivery: Option<Delivery>,
-    /// Whether the alert is evaluated; default true.
+    /// Whether the alert is evaluated. Default: true.
     #[serde(default)]
     enabled: Option<bool>,
 }
@@ -80,10 +81,13 @@ impl Validate<Alerts> for CreateAlert {
 /// Condition to evaluate, with the same fields as an alert. Delivery settings have no effect.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct PreviewAlert {
+    /// CEL expression that evaluates to a boolean, as in `POST /api/monitoring/alerts`, 1 to 1,000 characters.
     #[schema(min_length = 1, max_length = 1_000, example = "error_rate > 0.05")]
     condition: String,
+    /// Value of the variable `threshold`. Required if the condition uses it, otherwise 0 by default.
     #[serde(default)]
     threshold: Option<f64>,
+    /// Length of the evaluated period in minutes, 1 to 1,440. Default: 5.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1_440)]
     period_minutes: Option<u32>,
@@ -110,30 +114,39 @@ impl Validate<Alerts> for PreviewAlert {
 /// Changed fields; omitted fields keep their values, and `null` removes `delivery`.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateAlert {
+    /// Display name, 1 to 200 characters without control characters.
     #[serde(default)]
     #[schema(value_type = String, min_length = 1, max_length = 200)]
     name: Option<String>,
+    /// CEL expression that evaluates to a boolean, as in `POST /api/monitoring/alerts`, 1 to 1,000 characters.
     #[serde(default)]
     #[schema(value_type = String, min_length = 1, max_length = 1_000)]
     condition: Option<String>,
+    /// Value of the variable `threshold` in the condition.
     #[serde(default)]
     #[schema(value_type = f64)]
     threshold: Option<f64>,
+    /// Length of the evaluated period in minutes, 1 to 1,440.
     #[serde(default)]
     #[schema(value_type = u32, minimum = 1, maximum = 1_440)]
     period_minutes: Option<u32>,
+    /// Minutes for which the condition must be true before the alert fires, 0 to 1,440.
     #[serde(default)]
     #[schema(value_type = u32, minimum = 0, maximum = 1_440)]
     for_minutes: Option<u32>,
+    /// Interval between repeated notices in minutes, 0 to 10,080; 0 disables repeats.
     #[serde(default)]
     #[schema(value_type = u32, minimum = 0, maximum = 10_080)]
     notify_every_minutes: Option<u32>,
+    /// Whether to send a notice when the alert resolves.
     #[serde(default)]
     #[schema(value_type = bool)]
     notify_resolved: Option<bool>,
+    /// Severity, used for display and push notifications.
     #[serde(default)]
     #[schema(value_type = AlertSeverity)]
     severity: Option<AlertSeverity>,
+    /// Destination of notices; `null` removes it.
     #[serde(default)]
     #[schema(value_type = Option<Delivery>)]
     delivery: Patch<Delivery>,
@@ -176,7 +189,7 @@ impl Validate<Alerts> for UpdateAlert {
 /// Duration of a snooze.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 pub(super) struct SnoozeAlert {
-    /// Number of minutes, at most one week.
+    /// Duration of the snooze in minutes, 1 to 10,080 (one week).
     #[schema(minimum = 1, maximum = 10_080)]
     pub(super) minutes: u32,
 }

@@ -171,8 +171,10 @@ pub(super) async fn snooze_alert(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct HistoryQuery {
+    /// Maximum number of firings to return, 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200, default = json!(PageLimits::default().default))]
     limit: Option<i64>,
+    /// Number of firings to skip. Default: 0.
     #[param(minimum = 0, default = 0)]
     offset: Option<i64>,
 }

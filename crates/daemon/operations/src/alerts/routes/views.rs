@@ -15,34 +15,46 @@ use crate::alerts::service::{AlertWithValue, FiringWithOutcomes, Preview};
 #[schema(as = Alert)]
 pub(super) struct AlertView {
     id: AlertId,
+    /// Display name, 1 to 200 characters.
     name: String,
+    /// CEL expression that must be true for the alert to fire; see `POST /api/monitoring/alerts` for its variables.
     condition: String,
+    /// Value of the variable `threshold` in the condition.
     threshold: f64,
+    /// Length of the evaluated period in minutes, 1 to 1,440.
     period_minutes: u32,
+    /// Minutes for which the condition must be true before the alert fires, 0 to 1,440.
     for_minutes: u32,
+    /// Interval between repeated notices in minutes, 0 to 10,080. 0 disables repeats.
     notify_every_minutes: u32,
+    /// Whether a notice is sent when the alert resolves.
     notify_resolved: bool,
     severity: AlertSeverity,
     /// Destination of notices; `null` if there is none. For read-only keys a URL is reduced to scheme and host, because
     /// the rest may contain a token.
     #[schema(required)]
     delivery: Option<Delivery>,
+    /// Whether the alert is evaluated.
     enabled: bool,
     state: AlertState,
-    /// Value of the condition's first variable at the last evaluation; `null` if unknown.
+    /// Value of the first variable of the condition at the last evaluation; `null` if unknown or if the alert is
+    /// disabled.
     #[schema(required)]
     value: Option<f64>,
-    /// Time when it last started firing.
+    /// Time when the alert last started firing; `null` if it never fired.
     #[schema(required)]
     last_triggered: Option<Timestamp>,
-    /// Start of the current firing; `null` if it is not firing.
+    /// Start of the current firing; `null` if the alert is not firing.
     #[schema(required)]
     firing_since: Option<Timestamp>,
+    /// End of the snooze; `null` unless `state` is `snoozed`.
     #[schema(required)]
     snoozed_until: Option<Timestamp>,
+    /// Time of the acknowledgement; `null` unless `state` is `acknowledged`.
     #[schema(required)]
     acknowledged_at: Option<Timestamp>,
     created_at: Timestamp,
+    /// Time of the last change of the settings.
     updated_at: Timestamp,
 }
 
@@ -97,11 +109,14 @@ fn redacted_url(delivery: &Delivery, target: &Target) -> String {
     }
 }
 
+/// All alerts.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AlertList {
+    /// Alerts in order of creation.
     pub(super) alerts: Vec<AlertView>,
 }
 
+/// Confirmation that an alert was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AlertDeleted {
     /// Always true.
@@ -111,12 +126,13 @@ pub(super) struct AlertDeleted {
 /// Result of evaluating an alert now.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AlertPreview {
+    /// Value of the first variable of the condition; `null` if unknown.
     #[schema(required)]
     value: Option<f64>,
     /// Whether the condition is true; `null` if a required value is unknown.
     #[schema(required)]
     would_fire: Option<bool>,
-    /// All variables of the period; `null` if unknown.
+    /// Values of all variables by name, `null` if unknown.
     #[schema(value_type = Object)]
     variables: Map<String, Value>,
 }
@@ -133,6 +149,7 @@ impl From<Preview> for AlertPreview {
 enum NoticeStatus {
     /// Waiting to be sent.
     Pending,
+    /// Accepted by the destination.
     Sent,
     /// Abandoned after all attempts failed.
     DeadLetter,
@@ -143,12 +160,14 @@ enum NoticeStatus {
 /// Notice of a firing.
 #[derive(Debug, Serialize, ToSchema)]
 struct NoticeView {
+    /// Time when the notice was enqueued.
     at: Timestamp,
     /// Destination; a URL is reduced to scheme and host.
     to: String,
     /// Delivery status; `null` if delivery ended more than 30 days ago.
     #[schema(required)]
     status: Option<NoticeStatus>,
+    /// Reason why the notice was not delivered; `null` if no attempt failed.
     #[schema(required)]
     error: Option<String>,
 }
@@ -161,11 +180,14 @@ pub(super) struct FiringView {
     /// End of the firing; `null` while it fires.
     #[schema(required)]
     ended_at: Option<Timestamp>,
-    /// Value farthest from the threshold, or the highest if the condition does not use the threshold.
+    /// Value farthest from the threshold, or the highest if the condition does not use the threshold; `null` if
+    /// unknown.
     #[schema(required)]
     peak_value: Option<f64>,
+    /// Time of the first acknowledgement; `null` if it was not acknowledged.
     #[schema(required)]
     acknowledged_at: Option<Timestamp>,
+    /// Latest notices in order of sending, at most 100.
     notices: Vec<NoticeView>,
 }
 
@@ -200,8 +222,11 @@ impl From<NotificationStatus> for NoticeStatus {
     }
 }
 
+/// Page of firings of an alert.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AlertHistory {
+    /// Firings, newest first.
     pub(super) firings: Vec<FiringView>,
+    /// Number of all firings of the alert.
     pub(super) total: u64,
 }

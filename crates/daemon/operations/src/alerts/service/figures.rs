@@ -29,7 +29,7 @@ fn next_quarter(at: Timestamp) -> Timestamp {
     Timestamp::from_micros((at.as_micros() + QUARTER_MICROS - 1).div_euclid(QUARTER_MICROS) * QUARTER_MICROS)
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+#[allow(clippy::cast_precision_loss, reason = "an approximate value is sufficient")]
 fn float(count: u64) -> f64 {
     count as f64
 }

@@ -25,18 +25,18 @@ pub(super) fn read_long_text(entry: &mut impl Read) -> Result<Vec<u8>, BackupErr
 
 pub(super) fn archive_error(error: io::Error) -> BackupError {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => BackupError::archive("it is cut off"),
+        io::ErrorKind::UnexpectedEof => BackupError::archive("it is truncated"),
         io::ErrorKind::StorageFull | io::ErrorKind::PermissionDenied | io::ErrorKind::QuotaExceeded => {
             BackupError::files(UNPACKED)(error)
         }
-        _ => BackupError::archive(format!("it is damaged or no archive of this program ({error})")),
+        _ => BackupError::archive(format!("it is damaged or not an archive of agentd ({error})")),
     }
 }
 
 pub(super) fn unpack_error(path: &Path, error: io::Error) -> BackupError {
     match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            BackupError::archive(format!("`{}` stands twice in it or its folder is missing", display_path(path)))
+            BackupError::archive(format!("`{}` occurs twice, or its folder is missing", display_path(path)))
         }
         _ => BackupError::files(format!("`{}`", display_path(path)))(error),
     }

@@ -57,10 +57,10 @@ impl PipeWriter {
         match Handle::current().block_on(self.sender.send_timeout(piece, STALL_TIMEOUT)) {
             Ok(()) => Ok(()),
             Err(mpsc::error::SendTimeoutError::Timeout(_)) => {
-                Err(io::Error::new(io::ErrorKind::TimedOut, "the archive's reader takes nothing any more"))
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the reader of the archive stalled"))
             }
             Err(mpsc::error::SendTimeoutError::Closed(_)) => {
-                Err(io::Error::new(io::ErrorKind::BrokenPipe, "nobody reads the archive any more"))
+                Err(io::Error::new(io::ErrorKind::BrokenPipe, "the reader of the archive disconnected"))
             }
         }
     }

@@ -63,7 +63,7 @@ pub(crate) fn read_manifest(source: impl Read) -> Result<Manifest, BackupError> 
     let first = archive.entries().map_err(archive_error)?.raw(true).next();
     let mut entry = first.ok_or_else(|| BackupError::archive("it is empty"))?.map_err(archive_error)?;
     if *entry.path_bytes() != *MANIFEST.as_bytes() {
-        return Err(BackupError::archive("it does not begin with its manifest"));
+        return Err(BackupError::archive("it does not start with a manifest"));
     }
     let mut bytes = Vec::new();
     entry.by_ref().take(MAX_MANIFEST_BYTES).read_to_end(&mut bytes).map_err(archive_error)?;
@@ -105,7 +105,7 @@ fn read(
     loop {
         let mut entry = match entries.next() {
             Some(entry) => entry.map_err(archive_error)?,
-            None => return Err(BackupError::archive("it is cut off: its list of contents is missing")),
+            None => return Err(BackupError::archive("it is truncated: the list of contents is missing")),
         };
         match entry.header().entry_type() {
             EntryType::GNULongName => long_name = Some(read_long_text(&mut entry)?),
@@ -113,8 +113,7 @@ fn read(
             // Extended headers are only used for sparse files.
             EntryType::XHeader => {
                 let header = SparseHeader::read(&read_text(&mut entry)?);
-                let unknown =
-                    || BackupError::archive("a file in it is stored in a way that this program does not know");
+                let unknown = || BackupError::archive("a file is stored in an unsupported format");
                 holes = Some(header.ok_or_else(unknown)?);
             }
             kind => {
@@ -135,7 +134,7 @@ fn read(
         }
     }
     if entries.next().is_some() {
-        return Err(BackupError::archive("something follows its list of contents"));
+        return Err(BackupError::archive("data follows the list of contents"));
     }
     // The checksum of the compression is at the very end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(archive_error)?;
@@ -143,10 +142,10 @@ fn read(
 }
 
 fn parse_manifest(bytes: &[u8]) -> Result<Manifest, BackupError> {
-    let unreadable = || BackupError::archive("its manifest cannot be read");
+    let unreadable = || BackupError::archive("the manifest is not valid");
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| unreadable())?;
     if value.get("format").and_then(serde_json::Value::as_str) != Some(FORMAT) {
-        return Err(BackupError::archive("it was not made by `agentd backup`"));
+        return Err(BackupError::archive("it was not created by agentd"));
     }
     let version = value.get("format_version").and_then(serde_json::Value::as_u64).ok_or_else(unreadable)?;
     let version = u32::try_from(version).unwrap_or(u32::MAX);
@@ -183,7 +182,7 @@ impl Reader {
     ) -> Result<(), BackupError> {
         let is_first = self.manifest.is_none();
         if is_first && path != Path::new(MANIFEST) {
-            return Err(BackupError::archive("it does not begin with its manifest"));
+            return Err(BackupError::archive("it does not start with a manifest"));
         }
         let is_at_top = path.components().count() == 1;
         match (path.to_str(), kind) {
@@ -206,7 +205,7 @@ impl Reader {
             (_, EntryType::Symlink) => {
                 let fits = |target: &Vec<u8>| (1..=MAX_LINK_BYTES).contains(&target.len()) && !target.contains(&0);
                 let target = target.filter(fits);
-                let target = target.ok_or_else(|| BackupError::archive("a link leads nowhere"))?;
+                let target = target.ok_or_else(|| BackupError::archive("a link has no valid target"))?;
                 if let Some(fault) = link_fault(path, Path::new(OsStr::from_bytes(&target))) {
                     return Err(BackupError::archive(format!("`{}` {fault}", display_path(path))));
                 }
@@ -220,9 +219,7 @@ impl Reader {
                 }
                 Ok(())
             }
-            _ => {
-                Err(BackupError::archive(format!("`{}` is of a kind that does not belong into it", display_path(path))))
-            }
+            _ => Err(BackupError::archive(format!("`{}` has an unsupported file type", display_path(path)))),
         }
     }
 
@@ -260,7 +257,8 @@ impl Reader {
         size: u64,
         entry: &mut tar::Entry<'_, impl Read>,
     ) -> Result<(), BackupError> {
-        let damaged = || BackupError::archive(format!("the holes of `{}` cannot be right", display_path(path)));
+        let damaged =
+            || BackupError::archive(format!("the map of the sparse file `{}` is not valid", display_path(path)));
         if kind != EntryType::Regular || path.components().count() < 2 {
             return Err(damaged());
         }
@@ -344,17 +342,17 @@ impl Reader {
         self.disk_guard.take_file().map_err(BackupError::files(UNPACKED))?;
         match &mut self.contents {
             Some(contents) => contents.add(entry).map_err(BackupError::files("the list of contents")),
-            None => Err(BackupError::archive("something follows its list of contents")),
+            None => Err(BackupError::archive("data follows the list of contents")),
         }
     }
 
     fn compare(&mut self, entry: &mut impl Read) -> Result<(), BackupError> {
-        let contents = self.contents.take().ok_or_else(|| BackupError::archive("it lists its contents twice"))?;
+        let contents = self.contents.take().ok_or_else(|| BackupError::archive("it has two lists of contents"))?;
         let (found, length) = contents.finish().map_err(BackupError::files("the list of contents"))?;
         if has_same_bytes(found.take(length), entry).map_err(archive_error)? {
             Ok(())
         } else {
-            Err(BackupError::archive("it was changed: what it holds is not what its list of contents says"))
+            Err(BackupError::archive("it was modified: the files do not match the list of contents"))
         }
     }
 
@@ -373,10 +371,10 @@ impl Reader {
 
     fn finish(self) -> Result<Unpacked, BackupError> {
         let Some(manifest) = self.manifest else {
-            return Err(BackupError::archive("its manifest is missing"));
+            return Err(BackupError::archive("the manifest is missing"));
         };
         if !self.has_database || manifest.has_secrets != self.secrets.is_some() {
-            return Err(BackupError::archive("a part that its manifest names is missing"));
+            return Err(BackupError::archive("a part named in the manifest is missing"));
         }
         if let Some(unpack_error) = self.unpack_error {
             Self::make_links(self.links, unpack_error)?;

@@ -99,11 +99,11 @@ fn visit_entry(
     let kind = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileType::from_raw_mode(stat.st_mode));
     let opened = match kind {
         // A restore would reject it.
-        Ok(_) if depth >= MAX_DEPTH => return visit(path, WalkEntry::Unreadable("lies deeper than 100 folders")),
+        Ok(_) if depth >= MAX_DEPTH => return visit(path, WalkEntry::Unreadable("is nested deeper than 100 folders")),
         Ok(FileType::Directory) => open_folder(folder, name, FolderAccess::Read).map(OpenedEntry::Folder),
         Ok(FileType::RegularFile) => open_file(folder, name).map(OpenedEntry::File),
         Ok(FileType::Symlink) => readlinkat(folder, name, Vec::new()).map(OpenedEntry::Link),
-        Ok(_) => return visit(path, WalkEntry::Excluded("is no file, folder or link")),
+        Ok(_) => return visit(path, WalkEntry::Excluded("is not a file, folder or link")),
         Err(error) => Err(error),
     };
     match opened {
@@ -127,8 +127,8 @@ enum OpenedEntry {
 
 fn describe_errno(error: Errno) -> &'static str {
     match error {
-        Errno::ACCESS | Errno::PERM => "may not be read",
-        Errno::LOOP | Errno::NOTDIR | Errno::INVAL => "became something else meanwhile",
+        Errno::ACCESS | Errno::PERM => "permission denied",
+        Errno::LOOP | Errno::NOTDIR | Errno::INVAL => "changed its type during the backup",
         _ => "cannot be read",
     }
 }

@@ -97,7 +97,7 @@ impl<W: Write> Archive<W> {
     fn workspace_file(&mut self, path: &Path, file: File) -> io::Result<()> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            log_skipped(path, "is no file any more");
+            log_skipped(path, "is no longer a file");
             return Ok(());
         }
         if metadata.nlink() > 1 {

@@ -246,7 +246,7 @@ impl Backups {
         let mut stream = std::pin::pin!(stream);
         let mut partial = Partial::create(&folder, &self.context.ids.next_ulid(), space)?;
         while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(BackupError::files("what goes into the archive"))?;
+            let chunk = chunk.map_err(BackupError::files("the content of the archive"))?;
             partial.write(&chunk).await?;
             self.written.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         }

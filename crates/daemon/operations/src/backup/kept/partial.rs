@@ -30,8 +30,10 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
+    /// Creates the file.
+    ///
+    /// # Errors
     /// The file cannot be created.
-    /// The file cannot be made.
     pub(crate) fn create(folder: &KeptFolder, id: &str, limit: u64) -> Result<Self, BackupError> {
         let path = folder.path().join(format!(".{id}{EXTENSION}"));
         let disk_guard = DiskGuard::of(folder.path()).map_err(BackupError::files(FILE_DESCRIPTION))?;

@@ -73,7 +73,7 @@ impl WorkFailure {
             (BackupError::Unfinished { .. } | BackupError::Files { .. } | BackupError::FilesGone { .. }, _) => {
                 error.to_string()
             }
-            (_, ErrorKind::Internal) => "It failed inside the daemon, whose log says why".to_owned(),
+            (_, ErrorKind::Internal) => "Internal error; see the daemon's log".to_owned(),
             _ => error.to_string(),
         };
         Self { code: error.code().to_owned(), message }

@@ -25,7 +25,7 @@ use crate::backup::service::Unreadable;
     get, path = "/api/backups", tag = "backups",
     responses(
         (status = 200, body = BackupListView),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the API key is read-only"),
     ),
 )]
 pub(super) async fn list_backups(State(backups): State<Backups>) -> Answer<BackupListView> {
@@ -38,12 +38,12 @@ pub(super) async fn list_backups(State(backups): State<Backups>) -> Answer<Backu
 /// Options of a new backup.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(super) struct CreateBackup {
-    /// Includes the stored secrets, encrypted with this passphrase. It is not stored; without it the secrets cannot be
-    /// recovered.
+    /// Passphrase, 8 to 1,024 characters, with which the stored secrets are encrypted and included. It is not stored;
+    /// without it the secrets cannot be recovered. Default: secrets are not included.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password, min_length = 8, max_length = 1024, write_only)]
     passphrase: Option<Secret>,
-    /// Whether to omit and count unreadable files; otherwise the backup fails.
+    /// Whether to omit and count unreadable files; otherwise the backup fails. Default: false.
     #[serde(default)]
     #[schema(required = false)]
     allow_incomplete: bool,
@@ -133,8 +133,10 @@ pub(super) async fn download_backup(
     Ok((headers, body).into_response())
 }
 
+/// Confirmation that a backup was deleted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct BackupDeleted {
+    /// Always true.
     deleted: bool,
 }
 

@@ -16,8 +16,8 @@ pub(super) struct RestoreBackup {
     /// Name of the backup, repeated as confirmation.
     #[schema(max_length = 200)]
     confirm: String,
-    /// Passphrase of the backup's secrets. Without it they must be entered again, unless this daemon created the
-    /// archive.
+    /// Passphrase of the secrets in the backup, at most 1,024 characters. Without it the secrets must be entered again,
+    /// unless this daemon created the archive.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password, max_length = 1024, write_only)]
     passphrase: Option<Secret>,
@@ -50,7 +50,7 @@ pub(super) async fn restore_backup(
     get, path = "/api/backups/work", tag = "backups",
     responses(
         (status = 200, body = WorkAnswer),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the API key is read-only"),
     ),
 )]
 pub(super) async fn get_backup_work(State(backups): State<Backups>) -> Answer<WorkAnswer> {

@@ -14,15 +14,17 @@ use crate::backup::model::SecretName;
 pub(super) struct BackupView {
     /// Name of the backup, used in paths.
     name: String,
+    /// Size of the archive in bytes.
     size_bytes: u64,
+    /// Time of creation, from the manifest.
     created_at: Timestamp,
-    /// Version of the program that created it.
+    /// Version of the daemon that created it.
     version: String,
-    /// Database it was made from: `sqlite` or `postgres`. It can be restored into both.
+    /// Database of the daemon that created it: `sqlite` or `postgres`. It can be restored into both.
     database: String,
     /// Whether it contains the stored secrets, encrypted with a passphrase.
     has_secrets: bool,
-    /// Number of secrets of the daemon that created it.
+    /// Number of secrets of the daemon that created it, whether or not the archive contains them.
     secret_count: usize,
     /// Number of files and folders that could not be read and are missing.
     left_out_count: u64,
@@ -48,25 +50,32 @@ impl From<KeptArchive> for BackupView {
     }
 }
 
+/// All stored backups.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupList)]
 pub(super) struct BackupListView {
+    /// Backups, newest first.
     pub(super) backups: Vec<BackupView>,
+    /// Number of backups.
     pub(super) total: usize,
     /// Total size of all backups in bytes.
     pub(super) total_bytes: u64,
-    /// Maximum total size in bytes, as configured.
+    /// Maximum total size in bytes: the setting `backup.limit_mb`.
     pub(super) limit_bytes: u64,
 }
 
+/// Kind of a backup operation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupWorkKind)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum KindView {
+    /// An archive is created.
     Backup,
+    /// The data of the daemon is replaced by that of an archive.
     Restore,
 }
 
+/// State of a backup operation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupWorkState)]
 #[serde(rename_all = "snake_case")]
@@ -78,18 +87,23 @@ pub(super) enum StateView {
     Interrupted,
 }
 
+/// Reason why a backup operation failed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupFailure)]
 pub(super) struct FailureView {
+    /// Stable error code in `snake_case`, such as `disk_full`.
     code: String,
+    /// Message for humans that says what failed and what to do.
     message: String,
 }
 
+/// Name of a stored secret.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupSecret)]
 pub(super) struct SecretView {
     /// Owner of the secret, such as `providers`.
     scope: String,
+    /// Name of the secret within its scope, such as the id of a provider.
     name: String,
 }
 
@@ -97,27 +111,30 @@ pub(super) struct SecretView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupWork)]
 pub(super) struct WorkView {
+    /// Whether an archive is created or restored.
     kind: KindView,
     state: StateView,
     /// Name of the archive.
     name: String,
     started_at: Timestamp,
+    /// Time when the operation ended; `null` while it runs.
     #[schema(required = true)]
     ended_at: Option<Timestamp>,
-    /// Number of bytes written so far, while the responding daemon writes an archive.
+    /// Number of bytes written so far; `null` unless the responding daemon is writing an archive.
     #[schema(required = true)]
     written_bytes: Option<u64>,
-    /// Reason of a failure.
+    /// Reason of the failure; `null` unless `state` is `failed`.
     #[schema(required = true)]
     failure: Option<FailureView>,
-    /// After a restore: secrets that must still be entered again.
+    /// Secrets that must be entered again after a restore.
     secrets_missing: Vec<SecretView>,
 }
 
+/// Current or last backup operation.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BackupWorkAnswer)]
 pub(super) struct WorkAnswer {
-    /// Operation; null if there was none.
+    /// Running or last operation; `null` if none was started yet.
     #[schema(required = true)]
     pub(super) work: Option<WorkView>,
 }

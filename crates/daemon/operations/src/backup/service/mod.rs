@@ -271,7 +271,7 @@ impl Backup {
 
     /// Upgrades the database of an archive of an older version to the current schema, before anything is changed.
     async fn upgrade_database(&self, waiting: &PreparedRestore) -> Result<(), BackupError> {
-        const WHAT: &str = "the database of an older program";
+        const WHAT: &str = "the database of an older version";
         let folder = waiting.path();
         let (dump, upgraded, scratch) = (folder.join(DATABASE), folder.join("upgraded"), folder.join("scratch"));
         let mut source = tokio::fs::File::open(&dump).await.map_err(BackupError::files("the unpacked database"))?;

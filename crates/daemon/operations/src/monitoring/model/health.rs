@@ -21,15 +21,18 @@ pub struct ComponentView {
     /// Id: `api`, `db`, `workers`, `memory` or `ai`.
     #[schema(example = "db")]
     pub id: &'static str,
+    /// Display name, such as `Workers`.
     pub name: &'static str,
+    /// Health at the last check.
     pub status: HealthStatus,
     /// Last measured latency in milliseconds. For `api` and `ai` the 95th percentile of requests or model calls of the
     /// last five minutes, otherwise the duration of the check. 0 before the first measurement.
     pub latency: f64,
-    /// Problem and its remedy, or the reason why the status is `unknown`.
+    /// Problem and its remedy, or the reason why the status is `unknown`; omitted if healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     pub message: Option<String>,
+    /// Time of the check that produced this result.
     pub last_check: Timestamp,
 }
 
@@ -38,10 +41,13 @@ pub struct ComponentView {
 pub struct ComponentsView {
     /// Worst status of the components; `unknown` is ignored.
     pub overall: HealthStatus,
-    /// Uptime in seconds.
+    /// Time since the daemon started, in seconds.
     pub uptime: u64,
+    /// Version of the daemon.
     pub version: &'static str,
+    /// Components in a fixed order.
     pub components: Vec<ComponentView>,
+    /// Time when the components were checked, at most one second ago.
     pub last_check: Timestamp,
 }
 
@@ -71,7 +77,7 @@ pub(crate) fn rate_requests(recorded: &Recorded) -> ComponentHealth {
     let rate = error_rate(recorded).filter(|_| recorded.latency.count() >= MIN_REQUESTS).unwrap_or(0.0);
     let failed = || {
         let share = percent(rate);
-        format!("{share} of the requests of the last five minutes failed inside the daemon; its log says why")
+        format!("{share} of the requests of the last five minutes failed with an internal error; see the daemon's log")
     };
     if rate >= UNHEALTHY_ERROR_RATE {
         ComponentHealth::unhealthy(failed())
@@ -95,7 +101,7 @@ pub(crate) fn rate_calls(calls: &[(String, Recorded)]) -> Option<ComponentHealth
         failing.map(|(provider, recorded)| format!("{provider} ({} failed)", recorded.errors)).collect();
     let share = percent(rate);
     let message = format!(
-        "{share} of the calls of the last five minutes failed: {}; GET /api/providers says why",
+        "{share} of the model calls of the last five minutes failed: {}; see GET /api/providers for the reasons",
         failing.join(", ")
     );
     Some(if all.errors >= all.latency.count() {
@@ -122,7 +128,7 @@ pub(crate) fn rate_workers(workers: &[WorkerState]) -> ComponentHealth {
     if wrong.is_empty() {
         return ComponentHealth::healthy();
     }
-    ComponentHealth::degraded(format!("{}; the daemon's log says why", wrong.join(", ")))
+    ComponentHealth::degraded(format!("{}; see the daemon's log", wrong.join(", ")))
 }
 
 /// Returns the duration in milliseconds, rounded to microseconds.

@@ -34,13 +34,16 @@ pub struct HealthView {
     /// `draining`.
     #[schema(example = "healthy")]
     pub status: &'static str,
+    /// Version of the daemon.
     pub version: &'static str,
+    /// Time since the daemon started, in seconds.
     pub uptime_seconds: u64,
 }
 
 /// Response of `GET /health/live`.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct LivenessView {
+    /// Always `alive`.
     #[schema(example = "alive")]
     pub status: &'static str,
 }
@@ -48,6 +51,7 @@ pub struct LivenessView {
 /// Response of `GET /health/ready` when the daemon is ready.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct ReadinessView {
+    /// Always `ready`; otherwise the response is 503.
     #[schema(example = "ready")]
     pub status: &'static str,
 }
@@ -60,13 +64,16 @@ pub struct PublicHealthView {
     pub status: &'static str,
     /// Whether no API key was ever created, so that the setup wizard is available.
     pub bootstrap_mode: bool,
+    /// Version of the daemon.
     pub version: &'static str,
 }
 
 /// Response of `GET /api/`.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ApiIndex {
+    /// Name of the program: `agentd`.
     pub name: &'static str,
+    /// Version of the daemon.
     pub version: &'static str,
     /// Paths of entry points by name.
     pub links: BTreeMap<&'static str, &'static str>,

@@ -13,13 +13,17 @@ pub(crate) const MAX_POINTS: usize = 1_500;
 /// Statistics of API requests in a period.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RequestFigures {
+    /// Number of requests.
     pub count: u64,
+    /// Requests per second, with three decimals.
     pub per_second: f64,
-    /// Share of requests that failed with a 5xx status, 0 to 1. This field and the percentiles are `null` without
-    /// requests.
+    /// Share of requests that failed with a 5xx status, 0 to 1; `null` without requests.
     pub error_rate: Option<f64>,
+    /// Median latency in milliseconds; `null` without requests.
     pub p50_ms: Option<f64>,
+    /// 95th percentile of the latency in milliseconds; `null` without requests.
     pub p95_ms: Option<f64>,
+    /// 99th percentile of the latency in milliseconds; `null` without requests.
     pub p99_ms: Option<f64>,
 }
 
@@ -39,6 +43,7 @@ impl RequestFigures {
     }
 }
 
+/// Statistics of the requests to one route.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct RouteFigures {
     /// Method and path, such as `GET /api/agents/{name}`.
@@ -50,11 +55,13 @@ pub struct RouteFigures {
 /// Statistics of agent turns in a period.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TurnFigures {
+    /// Number of finished turns.
     pub count: u64,
     /// Share of turns that failed or were interrupted, 0 to 1; `null` without turns.
     pub error_rate: Option<f64>,
-    /// 95th percentile of the time to the first token, in milliseconds.
+    /// 95th percentile of the time to the first token in milliseconds; `null` if no tokens were received.
     pub first_token_p95_ms: Option<f64>,
+    /// 95th percentile of the duration in milliseconds; `null` without turns.
     pub duration_p95_ms: Option<f64>,
 }
 
@@ -74,9 +81,13 @@ impl TurnFigures {
 pub struct CallFigures {
     /// Name of the provider or tool.
     pub name: String,
+    /// Number of calls.
     pub count: u64,
+    /// Share of calls that failed, 0 to 1; `null` without calls.
     pub error_rate: Option<f64>,
+    /// Median duration in milliseconds; `null` without calls.
     pub p50_ms: Option<f64>,
+    /// 95th percentile of the duration in milliseconds; `null` without calls.
     pub p95_ms: Option<f64>,
 }
 
@@ -105,20 +116,27 @@ pub struct QueueDepth {
 pub struct PerformanceView {
     /// Length of the window in seconds: five minutes, extended to the start of a minute.
     pub window_seconds: u64,
+    /// All API requests in the window.
     pub requests: RequestFigures,
-    /// The 20 slowest routes by p95 latency.
+    /// The 20 slowest routes by `p95_ms`, slowest first.
     pub routes: Vec<RouteFigures>,
+    /// Agent turns that ended in the window.
     pub turns: TurnFigures,
-    /// Model calls by provider.
+    /// Model calls by provider, most calls first.
     pub providers: Vec<CallFigures>,
+    /// Tool calls by tool, most calls first.
     pub tools: Vec<CallFigures>,
+    /// Current depth of the durable queues.
     pub queues: Vec<QueueDepth>,
 }
 
+/// Period of a performance history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryPeriod {
+    /// 60 minutes.
     Hour,
+    /// 24 hours.
     #[default]
     Day,
     /// 7 days.
@@ -138,6 +156,7 @@ impl HistoryPeriod {
     }
 }
 
+/// Length of the intervals of a history. Hours and days are in the time zone of the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Granularity {
@@ -175,18 +194,23 @@ impl Granularity {
     }
 }
 
+/// Statistics of one interval.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PerformancePoint {
     /// Start of the interval.
     pub start: Timestamp,
+    /// API requests in the interval.
     pub requests: RequestFigures,
+    /// Agent turns that ended in the interval.
     pub turns: TurnFigures,
 }
 
 /// Response of `GET /api/monitoring/performance/history`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PerformanceHistory {
+    /// Requested period.
     pub period: HistoryPeriod,
+    /// Length of the intervals: as requested, or the default of the period.
     pub granularity: Granularity,
     /// Points, oldest first, including empty intervals. The last interval is still in progress.
     pub points: Vec<PerformancePoint>,

@@ -12,9 +12,13 @@ const MIN_TREND_PERCENT: f64 = 1.0;
 /// Usage of a model since the first call.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ModelTokens {
+    /// Name of the model.
     pub model: String,
+    /// Number of input tokens, including cached ones.
     pub input_tokens: u64,
+    /// Number of output tokens, including reasoning.
     pub output_tokens: u64,
+    /// Sum of `input_tokens` and `output_tokens`.
     pub total_tokens: u64,
     /// Part of `input_tokens` read from the provider's cache.
     pub cache_read_tokens: u64,
@@ -22,10 +26,11 @@ pub struct ModelTokens {
     pub cache_write_tokens: u64,
     /// Part of `output_tokens` used for reasoning.
     pub reasoning_tokens: u64,
+    /// Number of model calls.
     pub calls: u64,
-    /// Cost in US dollars of the calls with a known price; `null` if there are none.
+    /// Cost of the calls with a known price, in US dollars; `null` if there are none.
     pub cost_estimate: Option<f64>,
-    /// Number of calls with an unknown price.
+    /// Number of model calls with an unknown price, which `cost_estimate` does not include.
     pub unpriced_calls: u64,
 }
 
@@ -46,21 +51,26 @@ impl ModelTokens {
     }
 }
 
+/// Token usage of a project since the first call.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct ProjectTokens {
-    /// `unassigned` for usage without a project.
+    /// Id of the project; `unassigned` for usage without a project.
     pub project_id: String,
-    /// `Unassigned` for usage without a project, `Deleted project` for a deleted one.
+    /// Name of the project; `Unassigned` for usage without a project, `Deleted project` for a deleted one.
     pub project_name: String,
+    /// Number of input and output tokens.
     pub tokens_used: u64,
     /// Share of all tokens in percent, 0 to 100.
     pub percentage: f64,
 }
 
+/// Direction of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
+    /// Increased by at least 1 %.
     Up,
+    /// Decreased by at least 1 %.
     Down,
     /// Changed by less than 1 %.
     Flat,
@@ -69,8 +79,9 @@ pub enum Direction {
 /// Comparison of the last seven days, including today, with the seven days before.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 pub struct Trend {
+    /// Direction of the change.
     pub direction: Direction,
-    /// Change in percent; `null` if nothing was used before.
+    /// Change in percent, with two decimals; `null` if nothing was used in the seven days before.
     pub change_percent: Option<f64>,
 }
 
@@ -93,17 +104,18 @@ impl Trend {
 /// Response of `GET /api/monitoring/tokens`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TokensView {
-    /// Total number of input and output tokens.
+    /// Number of input and output tokens since the first call.
     pub total_used: u64,
-    /// Limit of `total_used`; `null` if there is none.
+    /// Limit of `total_used`; `null` if no limit is set.
     pub total_limit: Option<u64>,
-    /// Tokens used since midnight in the profile's time zone, which count towards the daily limit. A call counts for
-    /// the day on which it ended, in the time zone set at that time.
+    /// Tokens used since midnight in the time zone of the profile, which count towards the daily limit. A call counts
+    /// for the day on which it ended, in the time zone set at that time.
     pub used_today: u64,
+    /// Limit of `used_today`; `null` if no limit is set.
     pub limit_today: Option<u64>,
-    /// Total cost in US dollars of the calls with a known price; `null` if there are none.
+    /// Total cost of the calls with a known price, in US dollars; `null` if there are none.
     pub cost_estimate: Option<f64>,
-    /// Number of calls with an unknown price.
+    /// Number of model calls with an unknown price, which `cost_estimate` does not include.
     pub unpriced_calls: u64,
     /// Usage by model name.
     pub by_model: BTreeMap<String, ModelTokens>,
@@ -118,8 +130,11 @@ pub struct TokensPoint {
     /// Day such as `2026-01-31`, or with `period=day` the start of the hour such as `2026-01-31T09:00:00.000Z`.
     #[schema(example = "2026-01-31")]
     pub date: String,
+    /// Number of input tokens, including cached ones.
     pub input_tokens: u64,
+    /// Number of output tokens, including reasoning.
     pub output_tokens: u64,
+    /// Sum of `input_tokens` and `output_tokens`.
     pub total_tokens: u64,
 }
 

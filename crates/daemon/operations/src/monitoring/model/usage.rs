@@ -10,12 +10,17 @@ use utoipa::ToSchema;
 /// Totals of a period.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct UsageTotals {
+    /// Number of finished turns.
     pub turns: u64,
+    /// Number of tool calls.
     pub tool_calls: u64,
     /// Number of model calls.
     pub model_calls: u64,
+    /// Number of input tokens, including cached ones.
     pub input_tokens: u64,
+    /// Number of output tokens, including reasoning.
     pub output_tokens: u64,
+    /// Sum of `input_tokens` and `output_tokens`.
     pub total_tokens: u64,
     /// Part of `input_tokens` read from the provider's cache.
     pub cache_read_tokens: u64,
@@ -23,9 +28,9 @@ pub struct UsageTotals {
     pub cache_write_tokens: u64,
     /// Part of `output_tokens` used for reasoning.
     pub reasoning_tokens: u64,
-    /// Cost in US dollars of the calls with a known price; `null` if there are none.
+    /// Cost of the calls with a known price, in US dollars; `null` if there are none.
     pub cost_estimate: Option<f64>,
-    /// Number of calls with an unknown price.
+    /// Number of model calls with an unknown price, which `cost_estimate` does not include.
     pub unpriced_calls: u64,
 }
 
@@ -47,66 +52,91 @@ impl UsageTotals {
     }
 }
 
+/// Usage of one agent in the period.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct AgentUsage {
     /// Id of the agent; `null` for calls without an agent or whose session was deleted before they ended.
     pub agent_id: Option<String>,
-    /// `null` if the agent was deleted.
+    /// `svc_name` of the agent; `null` if the agent was deleted.
     pub svc_name: Option<String>,
+    /// Number of finished turns.
     pub turns: u64,
+    /// Number of tool calls.
     pub tool_calls: u64,
+    /// Number of input tokens, including cached ones.
     pub input_tokens: u64,
+    /// Number of output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Cost in US dollars of the calls with a known price; `null` if there are none.
+    /// Cost of the calls with a known price, in US dollars; `null` if there are none.
     pub cost_estimate: Option<f64>,
+    /// Number of model calls with an unknown price, which `cost_estimate` does not include.
     pub unpriced_calls: u64,
-    /// Time of the agent's last model call, independent of the period.
+    /// Time of the last model call of the agent, regardless of the period; `null` if it never called a model.
     pub last_active_at: Option<Timestamp>,
 }
 
+/// Calls of one tool in the period.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ToolUsage {
+    /// Name of the tool.
     pub tool: String,
+    /// Number of calls, including failed ones.
     pub calls: u64,
     /// Number of calls that failed.
     pub failed_calls: u64,
 }
 
+/// Usage of turns with the same origin.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct SourceUsage {
     /// Origin of the turns: `chat`, `scheduler`, `hook`, `webhook`, `channel`, `device`, `proactive` or `api`; `null`
     /// if it was not recorded.
     pub source: Option<String>,
+    /// Number of finished turns.
     pub turns: u64,
+    /// Number of input tokens, including cached ones.
     pub input_tokens: u64,
+    /// Number of output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Cost in US dollars of the calls with a known price; `null` if there are none.
+    /// Cost of the calls with a known price, in US dollars; `null` if there are none.
     pub cost_estimate: Option<f64>,
+    /// Number of model calls with an unknown price, which `cost_estimate` does not include.
     pub unpriced_calls: u64,
 }
 
+/// Usage of messages sent with one API key.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct KeyUsage {
-    /// API key that sent the messages; `null` for usage without a key.
+    /// Id of the API key; `null` for usage without a key.
     pub key_id: Option<String>,
-    /// `null` if the key was revoked.
+    /// Name of the API key; `null` if it was revoked.
     pub name: Option<String>,
+    /// Number of model calls.
     pub model_calls: u64,
+    /// Number of input tokens, including cached ones.
     pub input_tokens: u64,
+    /// Number of output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Cost in US dollars of the calls with a known price; `null` if there are none.
+    /// Cost of the calls with a known price, in US dollars; `null` if there are none.
     pub cost_estimate: Option<f64>,
+    /// Number of model calls with an unknown price, which `cost_estimate` does not include.
     pub unpriced_calls: u64,
 }
 
 /// Response of `GET /api/monitoring/usage`. Each list is sorted by usage, highest first.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct UsageView {
+    /// Number of days of the period, including today.
     pub days: u16,
+    /// Totals of the period.
     pub totals: UsageTotals,
+    /// Usage by agent.
     pub by_agent: Vec<AgentUsage>,
+    /// Calls by tool.
     pub by_tool: Vec<ToolUsage>,
+    /// Usage by origin of the turns.
     pub by_source: Vec<SourceUsage>,
+    /// Usage by API key.
     pub by_key: Vec<KeyUsage>,
 }
 
@@ -115,17 +145,21 @@ pub struct UsageView {
 pub struct DayCounts {
     /// Number of created conversations.
     pub conversations: u64,
+    /// Number of stored messages.
     pub messages: u64,
     /// Number of finished turns.
     pub turns: u64,
     /// Number of input and output tokens.
     pub tokens: u64,
-    /// Cost in US dollars of the calls with a known price; `null` if there are none.
+    /// Cost of the calls with a known price, in US dollars; `null` if there are none.
     pub cost_estimate: Option<f64>,
+    /// Number of model calls with an unknown price, which `cost_estimate` does not include.
     pub unpriced_calls: u64,
+    /// Number of tool calls, including failed ones.
     pub tool_calls: u64,
     /// Number of finished job runs.
     pub runs: u64,
+    /// Number of job runs that failed.
     pub failed_runs: u64,
     /// Number of finished hook deliveries.
     pub deliveries: u64,
@@ -135,52 +169,63 @@ pub struct DayCounts {
     pub episodes: u64,
 }
 
+/// Statistics of one day.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct DayView {
+    /// Date in the time zone of the profile.
     #[schema(example = "2026-01-31")]
     pub date: String,
     #[serde(flatten)]
     pub counts: DayCounts,
 }
 
+/// Agent with many turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TopAgent {
+    /// Id of the agent.
     pub agent_id: String,
-    /// `null` if the agent was deleted.
+    /// `svc_name` of the agent; `null` if the agent was deleted.
     pub svc_name: Option<String>,
+    /// Number of finished turns in the period.
     pub turns: u64,
 }
 
 /// Response of `GET /api/monitoring/analytics`.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct AnalyticsView {
-    /// First day.
+    /// First day, in the time zone of the profile.
     #[schema(example = "2026-01-01")]
     pub start: String,
-    /// Last day, inclusive.
+    /// Last day, inclusive, in the time zone of the profile.
     #[schema(example = "2026-01-31")]
     pub end: String,
     /// Days, oldest first, including empty days.
     pub daily: Vec<DayView>,
+    /// Totals of all days.
     pub totals: DayCounts,
-    /// The ten agents with the most turns.
+    /// The ten agents with the most turns, most first.
     pub top_agents: Vec<TopAgent>,
-    /// The ten tools with the most calls.
+    /// The ten tools with the most calls, most first.
     pub top_tools: Vec<ToolUsage>,
 }
 
 /// Recent event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct RecentEvent {
+    /// Id of the event.
     pub id: String,
+    /// Time of the event.
     pub at: Timestamp,
-    /// Short summary of the event.
+    /// Short summary of the event, truncated after 160 characters.
     pub summary: String,
 }
 
+/// Recent events of one type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TypeActivity {
+    /// Number of events.
     pub count: u64,
+    /// Time of the latest event.
     pub last_at: Timestamp,
     /// The five latest events, newest first.
     pub recent: Vec<RecentEvent>,
@@ -189,8 +234,11 @@ pub struct TypeActivity {
 /// Response of `GET /api/monitoring/activity-summary`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ActivityView {
+    /// Start of the period, which ends now.
     pub since: Timestamp,
+    /// Number of events of all types.
     pub total: u64,
+    /// Events by type, such as `alert.firing`.
     pub by_type: BTreeMap<String, TypeActivity>,
 }
 

@@ -59,7 +59,7 @@ pub(super) async fn get_tokens_history(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct UsageQuery {
-    /// Number of days, including today.
+    /// Number of days including today, 1 to 365. Default: 30.
     #[serde(default = "default_days")]
     #[param(minimum = 1, maximum = 365, default = 30)]
     days: u16,
@@ -86,7 +86,7 @@ pub(super) async fn get_usage(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ActivityQuery {
-    /// Number of hours; events are retained for a week.
+    /// Number of hours up to now, 1 to 168 (events are retained for a week). Default: 24.
     #[serde(default = "default_hours")]
     #[param(minimum = 1, maximum = 168, default = 24)]
     hours: u16,
@@ -113,11 +113,11 @@ pub(super) async fn get_activity_summary(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AnalyticsQuery {
-    /// First day in the profile's time zone, or a time on it. Default: 30 days up to `end`. At most 366 days are
-    /// returned.
+    /// First day in the time zone of the profile, as an ISO 8601 date or a time on that day. Default: 29 days before
+    /// `end`. A range of more than 366 days is rejected.
     #[param(example = "2026-01-01")]
     start: Option<String>,
-    /// Last day, inclusive. Default: today.
+    /// Last day, inclusive, as an ISO 8601 date or a time on that day. Default: today.
     #[param(example = "2026-01-31")]
     end: Option<String>,
 }

@@ -113,7 +113,7 @@ fn backlog_full() -> ApiError {
     ApiError::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "event_backlog",
-        "Too many events wait for the hooks that hear them; try again shortly, or look at /api/hooks/deliveries/queue-stats for what holds them up",
+        "The event backlog is full because hooks process events too slowly; retry shortly, or see GET /api/hooks/deliveries/queue-stats",
     )
     .with_retry_after(BACKLOG_RETRY_AFTER)
 }

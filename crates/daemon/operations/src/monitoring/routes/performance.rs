@@ -23,11 +23,11 @@ pub(super) async fn get_performance(State(monitoring): State<Monitoring>) -> Api
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PerformanceQuery {
-    /// Default: `day`.
+    /// Period up to now: `hour`, `day` (24 hours), `week` (7 days) or `month` (30 days). Default: `day`.
     #[param(inline)]
     period: Option<HistoryPeriod>,
-    /// Interval of the points. Default: minutes for an hour, hours for a day or week, days for a month. More than 1,500
-    /// points are rejected.
+    /// Length of the intervals. Default: `minute` for an hour, `hour` for a day or week, `day` for a month. More than
+    /// 1,500 intervals are rejected.
     #[param(inline)]
     granularity: Option<Granularity>,
 }

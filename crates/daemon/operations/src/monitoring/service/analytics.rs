@@ -104,7 +104,7 @@ impl Monitoring {
             return Err(MonitoringError::field("start", "must not be after `end`"));
         }
         if count > MAX_DAYS {
-            let message = format!("must be at most {MAX_DAYS} days before `end`, itself included; these are {count}");
+            let message = format!("must select at most {MAX_DAYS} days up to `end`; {count} days were requested");
             return Err(MonitoringError::field("start", message));
         }
         Ok(start.series(jiff::Span::new().days(1)).take_while(|day| *day <= end).collect())

@@ -59,8 +59,7 @@ impl Monitoring {
             Ok(Err(error)) if is_unavailable(&error) => (ComponentHealth::unknown(DATABASE_UNAVAILABLE), None),
             Ok(Err(error)) => return Err(error.into()),
             Err(_) => {
-                let message =
-                    "The default provider does not answer within ten seconds; GET /api/providers says which it is";
+                let message = "The default provider did not respond within ten seconds; see GET /api/providers";
                 (ComponentHealth::unhealthy(message), Some(elapsed))
             }
         };
@@ -109,7 +108,7 @@ impl Monitoring {
     async fn run_check(&self, check: &dyn HealthCheck) -> ComponentView {
         let started = Instant::now();
         let health = tokio::time::timeout(CHECK_TIMEOUT, check.check()).await.unwrap_or_else(|_| {
-            ComponentHealth::unhealthy(format!("{} does not answer within two seconds", check.name()))
+            ComponentHealth::unhealthy(format!("{} did not respond within two seconds", check.name()))
         });
         self.view(check.id(), check.name(), (health, Some(millis(started.elapsed()))))
     }
@@ -149,14 +148,14 @@ impl Monitoring {
         match &*self.components.asked.lock() {
             Some((at, found)) if *at <= now && now.since(*at) < WINDOW => found.clone(),
             _ => {
-                let message = "No model was called in the last five minutes; POST /api/monitoring/health/check asks the default provider";
+                let message = "No model was called in the last five minutes; check the default provider with POST /api/monitoring/health/check";
                 (ComponentHealth::unknown(message), None)
             }
         }
     }
 }
 
-const DATABASE_UNAVAILABLE: &str = "It cannot be told while the database is away";
+const DATABASE_UNAVAILABLE: &str = "Unknown while the database is unavailable";
 
 type RecentLatencies = Result<Vec<agentd_core::rollups::LatencyBucket>, StoreError>;
 
@@ -175,10 +174,10 @@ fn rate_default_check(check: DefaultCheck, elapsed_ms: f64) -> MeasuredHealth {
             (ComponentHealth::healthy(), Some(latency.map_or(elapsed_ms, millis)))
         }
         DefaultCheck::Failed { provider, reason } => {
-            (ComponentHealth::unhealthy(format!("{provider} does not answer: {reason}")), Some(elapsed_ms))
+            (ComponentHealth::unhealthy(format!("{provider} does not respond: {reason}")), Some(elapsed_ms))
         }
         DefaultCheck::NoModel(reason) => {
-            let message = format!("No model can answer: {reason}");
+            let message = format!("No model is available: {reason}");
             (ComponentHealth { status: HealthStatus::Unhealthy, message: Some(message) }, Some(elapsed_ms))
         }
     }

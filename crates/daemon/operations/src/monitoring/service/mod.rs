@@ -183,9 +183,9 @@ impl Monitoring {
             code: "database_unavailable",
             message: match error.kind() {
                 agentd_base::ErrorKind::Unavailable => {
-                    "The database is away, so it cannot be told whether bootstrap mode is on; try again shortly"
+                    "The bootstrap mode cannot be read because the database is unavailable; retry shortly"
                 }
-                _ => "The database refuses to be read; the daemon's log says why",
+                _ => "The database cannot be read; see the daemon's log",
             }
             .to_owned(),
         })?;

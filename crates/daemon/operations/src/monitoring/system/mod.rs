@@ -23,7 +23,7 @@ use proc::CpuTime;
 
 /// Minimum interval between two samples; within it the last result is returned.
 const MIN_SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum interval between two samples; a longer one says too little about the present.
+/// Maximum interval between two samples; a longer one does not represent the current load.
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval between two samples if the last one is too old.
 const SAMPLE_DELAY: Duration = Duration::from_millis(100);
@@ -33,8 +33,8 @@ const MAX_DESCENDANTS: usize = 4_096;
 /// Processors.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct CpuView {
-    /// Utilization since the previous request, at most one minute, in percent; relative to a container's quota if there
-    /// is one.
+    /// Utilization since the previous request, at most one minute, in percent; relative to the quota of a container, if
+    /// one is set.
     #[schema(required)]
     pub percent: Option<f64>,
     /// Number of processors that the daemon may use: its CPU affinity, or a container's quota, which may be fractional.
@@ -47,23 +47,25 @@ pub struct CpuView {
 /// Memory. The total is the container's limit if it is lower than the memory of the machine.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct MemoryView {
+    /// Available memory in bytes.
     #[schema(required)]
     pub total_bytes: Option<u64>,
-    /// Used memory without the page cache.
+    /// Used memory without the page cache, in bytes.
     #[schema(required)]
     pub used_bytes: Option<u64>,
+    /// Share of used memory in percent, 0 to 100.
     #[schema(required)]
     pub percent: Option<f64>,
-    /// Resident memory of the daemon.
+    /// Resident memory of the daemon in bytes.
     #[schema(required)]
     pub process_bytes: Option<u64>,
-    /// Resident memory of the daemon, with shared pages counted proportionally (PSS).
+    /// Resident memory of the daemon in bytes, with shared pages counted proportionally (PSS).
     #[schema(required)]
     pub process_pss_bytes: Option<u64>,
-    /// Anonymous resident memory of the daemon: heap and stacks.
+    /// Anonymous resident memory of the daemon (heap and stacks) in bytes.
     #[schema(required)]
     pub process_anonymous_bytes: Option<u64>,
-    /// Resident memory of all descendant processes.
+    /// Resident memory of all descendant processes in bytes.
     #[schema(required)]
     pub children_bytes: Option<u64>,
 }
@@ -73,14 +75,16 @@ pub struct MemoryView {
 pub struct DiskView {
     /// Path of the data directory.
     pub path: String,
+    /// Size of the file system in bytes.
     #[schema(required)]
     pub total_bytes: Option<u64>,
+    /// Used space of the file system in bytes.
     #[schema(required)]
     pub used_bytes: Option<u64>,
-    /// Usage in percent of the space available to the daemon, as shown by `df`.
+    /// Usage in percent of the space available to the daemon, as shown by `df`, 0 to 100.
     #[schema(required)]
     pub percent: Option<f64>,
-    /// Disk usage of the data directory at the last count; `null` before the first count.
+    /// Size of the data directory on disk at the last count, in bytes; `null` before the first count.
     #[schema(required)]
     pub data_bytes: Option<u64>,
 }
@@ -88,10 +92,14 @@ pub struct DiskView {
 /// Process of the daemon.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub struct ProcessView {
+    /// Process id.
     pub pid: u32,
+    /// Time since the daemon started, in seconds.
     pub uptime_seconds: u64,
+    /// Number of open file descriptors.
     #[schema(required)]
     pub open_files: Option<u64>,
+    /// Number of threads.
     #[schema(required)]
     pub threads: Option<u64>,
     /// Number of descendant processes.
@@ -102,9 +110,13 @@ pub struct ProcessView {
 /// Response of `GET /api/monitoring/system`. Values that cannot be read are `null`.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct SystemView {
+    /// Processors.
     pub cpu: CpuView,
+    /// Memory of the machine and of the daemon.
     pub memory: MemoryView,
+    /// File system of the data directory.
     pub disk: DiskView,
+    /// Process of the daemon.
     pub process: ProcessView,
 }
 
@@ -263,7 +275,7 @@ fn sample_cpu(last: Option<CpuSample>) -> Option<CpuSample> {
 }
 
 /// Returns the utilization between two samples; `None` if they are not comparable.
-#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+#[allow(clippy::cast_precision_loss, reason = "the value is only displayed")]
 fn busy_percent(before: CpuUsage, now: CpuUsage, elapsed: Duration) -> Option<f64> {
     let share = match (before, now) {
         (CpuUsage::Quota { micros: before, .. }, CpuUsage::Quota { micros, cores }) => {
@@ -281,7 +293,7 @@ fn round_to_hundredths(figure: f64) -> f64 {
     (figure * 100.0).round() / 100.0
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a figure for people")]
+#[allow(clippy::cast_precision_loss, reason = "the value is only displayed")]
 fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| round_to_hundredths(part as f64 / whole as f64 * 100.0))
 }

@@ -41,7 +41,7 @@ impl BodyRequest {
         match answer {
             Ok(ResponseBody { body, base64_encoded: false }) => Body::Text(body),
             Ok(ResponseBody { body, base64_encoded: true }) => Body::Base64(body),
-            Err(_) => Body::LeftOut("left out: the browser does not have it any more".to_owned()),
+            Err(_) => Body::LeftOut("omitted: the body is no longer available in the browser".to_owned()),
         }
     }
 }

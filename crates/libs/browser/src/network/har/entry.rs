@@ -177,7 +177,7 @@ impl Entry {
         }
         let left_out = self.left_out();
         if !left_out.is_empty() {
-            entry["comment"] = format!("left out: {}", left_out.join(", ")).into();
+            entry["comment"] = format!("omitted: {}", left_out.join(", ")).into();
         }
         if let Some(error) = &self.error {
             entry["_error"] = error.as_str().into();
@@ -214,7 +214,7 @@ impl Entry {
         if let Some(post) = &self.post {
             request["postData"] = json!({"mimeType": post.mime_type, "text": post.text.as_deref().unwrap_or_default()});
             if post.text.is_none() {
-                request["postData"]["comment"] = "left out: it is no text, or too long".into();
+                request["postData"]["comment"] = "omitted: the body is not text or is too long".into();
             }
         }
         request

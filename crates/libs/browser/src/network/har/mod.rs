@@ -130,7 +130,7 @@ impl HarRecorder {
             return None;
         }
         // Placeholder until params arrives.
-        entry.body = Some(Body::LeftOut("left out: it had not come when the recording was stopped".to_owned()));
+        entry.body = Some(Body::LeftOut("omitted: the body had not arrived when the recording was stopped".to_owned()));
         Some(BodyRequest { session, request_id: Arc::clone(&params.request_id), entry: index })
     }
 }

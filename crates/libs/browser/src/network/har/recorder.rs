@@ -76,7 +76,7 @@ impl HarRecorder {
         if bytes > MAX_BODY_BYTES * 2 {
             entry.body = Some(Body::LeftOut(body_too_long()));
         } else if self.bytes + bytes > MAX_BYTES {
-            entry.body = Some(Body::LeftOut(format!("left out: this HAR has {MAX_BYTES} bytes of texts already")));
+            entry.body = Some(Body::LeftOut(format!("omitted: the recording reached {MAX_BYTES} bytes of text")));
         } else {
             self.bytes += bytes;
             entry.body = Some(body);
@@ -96,9 +96,10 @@ impl HarRecorder {
             "entries": entries,
         });
         if self.left_out > 0 {
-            let bounds = format!("of {MAX_ENTRIES} requests or {MAX_BYTES} bytes of texts");
+            let bounds = format!("{MAX_ENTRIES} requests or {MAX_BYTES} bytes of text");
             log["comment"] =
-                format!("{} later requests are left out: this HAR has the most {bounds}", self.left_out).into();
+                format!("{} later requests were omitted: the recording reached its limit of {bounds}", self.left_out)
+                    .into();
         }
         json!({"log": log})
     }
@@ -203,5 +204,5 @@ impl Page {
 }
 
 pub(super) fn body_too_long() -> String {
-    format!("left out: it is longer than {MAX_BODY_BYTES} bytes")
+    format!("omitted: the body exceeds {MAX_BODY_BYTES} bytes")
 }

@@ -43,7 +43,7 @@ fn headers_count_towards_the_size_limit() {
     assert_eq!(entries[0]["response"]["headers"][0]["name"], "x-long");
     let last = &entries[99];
     assert_eq!((&last["response"]["status"], &last["response"]["headers"]), (&json!(200), &json!([])));
-    assert_eq!(last["comment"], "left out: headers");
+    assert_eq!(last["comment"], "omitted: headers");
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn socket_messages_are_recorded_up_to_the_limit() {
     let messages = socket["_webSocketMessages"].as_array().unwrap();
     assert_eq!(messages[0], json!({"type": "send", "time": 1_000_000_001.5, "opcode": 1, "data": "hello"}));
     assert_eq!(messages[1], json!({"type": "receive", "time": 1_000_000_002.0, "opcode": 2, "data": "AQI="}));
-    assert_eq!((messages.len(), &socket["comment"]), (MAX_MESSAGES, &json!("left out: 3 messages")));
+    assert_eq!((messages.len(), &socket["comment"]), (MAX_MESSAGES, &json!("omitted: 3 messages")));
 }

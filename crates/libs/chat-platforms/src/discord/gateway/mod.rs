@@ -83,11 +83,11 @@ impl Discord {
         let limit = &gateway["session_start_limit"];
         if resume_point.is_none() && limit["remaining"] == 0 {
             let wait = session_wait(limit);
-            let text = "Discord lets the bot begin no more sessions for now; it is tried again when the limit ends";
+            let text = "Discord session limit reached; the connection is retried when the limit resets";
             return Err(Ended::later(text).waiting(wait));
         }
         let url = gateway["url"].as_str();
-        let url = url.ok_or_else(|| Ended::later("Discord answered without the address of its Gateway"))?;
+        let url = url.ok_or_else(|| Ended::later("Discord returned no Gateway URL"))?;
         self.open_gateway(url).await
     }
 
@@ -97,7 +97,7 @@ impl Discord {
         let trust = if base.is_some() { Trust::Owner } else { Trust::Untrusted };
         let is_plain = base.is_some_and(|base| base.scheme() == "http");
         let url = Url::parse(url).ok().filter(|url| url.scheme() == "wss" || (is_plain && url.scheme() == "ws"));
-        let mut url = url.ok_or_else(|| Ended::later("Discord named an address that is none of a socket"))?;
+        let mut url = url.ok_or_else(|| Ended::later("Discord returned an invalid Gateway URL"))?;
         url.query_pairs_mut().clear().append_pair("v", "10").append_pair("encoding", "json");
         Ok(self.client.with_trust(trust).web_socket(&url, MAX_MESSAGE_BYTES).await?)
     }
@@ -123,17 +123,18 @@ async fn receive_hello(socket: &mut WebSocket) -> Result<Duration, Ended> {
                 WebSocketEvent::Text(text) => {
                     let hello: Value = serde_json::from_str(&text).unwrap_or_default();
                     let interval = hello["d"]["heartbeat_interval"].as_u64().filter(|_| hello["op"] == op::HELLO);
-                    let interval = interval.ok_or_else(|| Ended::later("Discord opened a socket without a greeting"));
+                    let interval =
+                        interval.ok_or_else(|| Ended::later("Discord opened a connection without a Hello event"));
                     return interval
                         .map(|ms| Duration::from_millis(ms.clamp(HEARTBEAT_RANGE_MS.0, HEARTBEAT_RANGE_MS.1)));
                 }
                 WebSocketEvent::Alive => {}
                 WebSocketEvent::Closed(_) | WebSocketEvent::TooLarge => {
-                    return Err(Ended::later("Discord ended a socket before its greeting"));
+                    return Err(Ended::later("Discord closed a connection before its Hello event"));
                 }
             }
         }
     };
-    let late = |_| Ended::later("Discord opened a socket and said nothing");
+    let late = |_| Ended::later("Discord sent no Hello event in time");
     tokio::time::timeout(HELLO_TIMEOUT, hello).await.map_err(late)?
 }

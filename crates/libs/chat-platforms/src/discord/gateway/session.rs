@@ -118,7 +118,7 @@ impl Session {
                 event = self.socket.next(), if self.link.has_capacity() => self.handle_event(event?).await?,
                 () = tokio::time::sleep_until(heartbeat_at) => {
                     if !self.is_acknowledged {
-                        return Err(Ended::later("Discord acknowledges no heartbeat any more"));
+                        return Err(Ended::later("Discord stopped acknowledging heartbeats"));
                     }
                     self.send_heartbeat().await?;
                     heartbeat_at = Instant::now() + interval;
@@ -140,7 +140,7 @@ impl Session {
             WebSocketEvent::TooLarge => {
                 // A resumed session would start with the same event.
                 self.discard_session();
-                return Err(Ended::later(format!("Discord sent more than {MAX_MESSAGE_BYTES} bytes at once")));
+                return Err(Ended::later(format!("Discord sent a message of more than {MAX_MESSAGE_BYTES} bytes")));
             }
             WebSocketEvent::Closed(code) => return Err(self.close_reason(code)),
         };
@@ -204,7 +204,7 @@ impl Session {
             })
         };
         self.resume_point =
-            Some(resume_point().ok_or_else(|| Ended::later("Discord began a session without saying which"))?);
+            Some(resume_point().ok_or_else(|| Ended::later("Discord sent a Ready event without a session id"))?);
         self.link.connected().await;
         Ok(())
     }
@@ -248,20 +248,22 @@ impl Session {
     fn close_reason(&mut self, code: Option<u16>) -> Ended {
         let refused = |text: &str| Ended::from(SendError::Credentials(text.to_owned()));
         match code {
-            Some(4004) => refused("Discord does not know the bot's token; check channels.discord.bot_token"),
-            Some(4010 | 4011) => refused("Discord wants the bot's connection to be split; it is in too many servers"),
-            Some(4012) => refused("Discord has no Gateway of version 10 any more; a newer agentd is needed"),
-            Some(4013) => refused("Discord takes the intents of the connection no more; a newer agentd is needed"),
+            Some(4004) => refused("Discord rejected the bot token; check channels.discord.bot_token"),
+            Some(4010 | 4011) => refused(
+                "Discord requires sharding because the bot is in too many servers, which agentd does not support",
+            ),
+            Some(4012) => refused("Discord no longer supports Gateway version 10; update agentd"),
+            Some(4013) => refused("Discord no longer accepts the Gateway intents of agentd; update agentd"),
             Some(4014) => refused(
-                "Discord gives the bot no texts of messages; turn on Message Content Intent under Bot on the \
-                 application's pages",
+                "Discord denied the bot message contents; enable Message Content Intent under Bot in the developer \
+                 portal",
             ),
             // Invalid sequence, or the session timed out.
             Some(4007 | 4009) => {
                 self.discard_session();
                 Ended::expected()
             }
-            Some(4008) => Ended::later("Discord says that too much was sent"),
+            Some(4008) => Ended::later("Discord closed the connection: too many messages were sent"),
             _ => Ended::expected(),
         }
     }

@@ -41,14 +41,16 @@ pub(super) fn handle_frame(
                 outbox.send(&FromWorker::Failed {
                     id,
                     code: LocalErrorCode::Overloaded,
-                    message: "too many texts wait for the embedder; try again later".to_owned(),
+                    message: "too many texts are waiting for the embedder; retry later".to_owned(),
                 });
             }
             Ok(())
         }
         // Not cancelled, since the embedding takes little time.
         ToWorker::Cancel { .. } => Ok(()),
-        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => Err(UnexpectedFrame("the configuration came twice")),
+        ToWorker::Configure(_) | ToWorker::ConfigureEmbedder(_) => {
+            Err(UnexpectedFrame("the configuration was sent twice"))
+        }
         ToWorker::Generate { .. } => Err(UnexpectedFrame("this process writes no replies")),
     }
 }

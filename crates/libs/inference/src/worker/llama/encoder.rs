@@ -66,20 +66,23 @@ impl Engine {
 fn check(path: &Path, model: &LlamaModel, configuration: &EmbedderConfiguration) -> Result<(), LocalError> {
     let architecture = model.meta_val_str("general.architecture").unwrap_or_default();
     if !architecture.contains("bert") {
-        return Err(unusable(path, &format!("a `{architecture}` model is no sentence encoder of the BERT family")));
+        return Err(unusable(path, &format!("a `{architecture}` model is not a sentence encoder of the BERT family")));
     }
     // Texts are tokenized word by word, which is only equivalent with this kind of vocabulary.
     if model.meta_val_str("tokenizer.ggml.model").ok().as_deref() != Some("bert") {
-        return Err(unusable(path, "its vocabulary is not one of word pieces"));
+        return Err(unusable(path, "its vocabulary does not consist of word pieces"));
     }
     let dimensions = model.n_embd();
     if usize::try_from(dimensions).ok() != Some(DIMENSIONS) {
-        return Err(unusable(path, &format!("its vectors have {dimensions} numbers instead of {DIMENSIONS}")));
+        return Err(unusable(path, &format!("its vectors have {dimensions} dimensions instead of {DIMENSIONS}")));
     }
     let trained = usize::try_from(model.n_ctx_train()).unwrap_or_default();
     let wanted = configuration.limits.max_chunk_tokens;
     if trained < wanted {
-        return Err(unusable(path, &format!("it reads {trained} tokens at once, and chunks have up to {wanted}")));
+        return Err(unusable(
+            path,
+            &format!("its context window has {trained} tokens, but chunks have up to {wanted}"),
+        ));
     }
     Ok(())
 }
@@ -119,7 +122,7 @@ impl LoadedEncoder<'_> {
         let context = self
             .model
             .new_context(&self.engine.backend, parameters)
-            .map_err(|_| internal(format!("there is not enough memory for the embedder; {}", log::take_errors())))?;
+            .map_err(|_| internal(format!("not enough memory for the embedder; {}", log::take_errors())))?;
         let vocabulary = self.model.vocab();
         Ok(LlamaEncoder {
             model: &self.model,
@@ -145,7 +148,7 @@ impl Encoder for LlamaEncoder<'_> {
         for (position, token) in (0..).zip(std::iter::once(self.begin).chain(inner).chain([self.end])) {
             self.batch
                 .add(token, position, &[0], true)
-                .map_err(|error| internal(format!("a chunk is too long for the engine: {error}")))?;
+                .map_err(|error| internal(format!("a chunk exceeds the limit of the engine: {error}")))?;
         }
         self.context.encode(&mut self.batch).map_err(|error| internal(format!("the engine failed: {error}")))?;
         self.vector(row.len() + 2)
@@ -165,7 +168,7 @@ impl LlamaEncoder<'_> {
         let found = i32::try_from(position).ok().and_then(|position| self.context.embeddings_ith(position).ok());
         found
             .filter(|vector| vector.len() == DIMENSIONS)
-            .ok_or_else(|| internal("the engine gave no vector for a token".to_owned()))
+            .ok_or_else(|| internal("the engine returned no vector for a token".to_owned()))
     }
 
     /// Returns the mean over the tokens of the last encoded row, normalized to length 1.
@@ -178,9 +181,7 @@ impl LlamaEncoder<'_> {
         }
         let length = sum.iter().map(|number| number * number).sum::<f64>().sqrt();
         if !length.is_finite() || length == 0.0 {
-            return Err(internal(
-                "the engine gave a vector without a direction; is the model file damaged?".to_owned(),
-            ));
+            return Err(internal("the engine returned a zero vector; the model file may be damaged".to_owned()));
         }
         #[allow(clippy::cast_possible_truncation, reason = "the quotient lies between -1 and 1")]
         let scaled = sum.into_iter().map(|number| (number / length) as f32).collect();

@@ -13,8 +13,8 @@ static ERRORS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Redirects the engine's log.
 #[allow(unsafe_code, reason = "the engine takes its log callback by pointer")]
 pub(super) fn redirect() {
-    // SAFETY: the callback is a function without captured state, so the null user data is never
-    // read, and it stays valid for as long as the process.
+    // SAFETY: the callback is a function without captured state, so the null user data is never read, and it
+    // stays valid for as long as the process.
     unsafe {
         llama_cpp_sys_2::llama_log_set(Some(on_line), std::ptr::null_mut());
     }
@@ -23,7 +23,7 @@ pub(super) fn redirect() {
 /// Returns the errors since the last call, as part of a sentence.
 pub(super) fn take_errors() -> String {
     let lines = std::mem::take(&mut *ERRORS.lock());
-    if lines.is_empty() { "the engine gives no reason".to_owned() } else { lines.join("; ") }
+    if lines.is_empty() { "the engine reports no reason".to_owned() } else { lines.join("; ") }
 }
 
 #[allow(clippy::print_stderr, reason = "standard error is this process's log, read by the daemon")]

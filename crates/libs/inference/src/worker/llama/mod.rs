@@ -71,7 +71,7 @@ impl Engine {
         let model = self.read(path, progress, unreadable)?;
         let architecture = model.meta_val_str("general.architecture").unwrap_or_default();
         if architecture.contains("bert") || architecture.ends_with("encoder") || model.n_vocab() <= 0 {
-            return Err(unreadable(path, &format!("a `{architecture}` model writes no text")));
+            return Err(unreadable(path, &format!("a `{architecture}` model does not generate text")));
         }
         let vocabulary = model.vocab();
         let piece =
@@ -88,7 +88,7 @@ impl Engine {
         let source = model.chat_template(None).ok().and_then(|template| template.to_string().ok());
         let mut stop_texts: Vec<String> = [vocabulary.eos(), vocabulary.eot()].map(text).into();
         if source.is_none() {
-            log::warn("the model file carries no chat template; the ChatML form is used");
+            log::warn("the model file has no chat template; using ChatML");
             stop_texts.push("<|im_end|>".to_owned());
         }
         // A model that spells its end token out instead of generating it has finished too. Only tokens of this form are
@@ -153,7 +153,7 @@ impl Model for LoadedModel<'_> {
 
     fn tokenize(&self, request: &GenerateRequest) -> Result<Vec<i32>, LocalError> {
         if request.messages.is_empty() {
-            return Err(LocalError::new(LocalErrorCode::Invalid, "the request has no message to answer"));
+            return Err(LocalError::new(LocalErrorCode::Invalid, "the request has no messages"));
         }
         let prompt = self
             .template
@@ -182,7 +182,7 @@ impl Model for LoadedModel<'_> {
             LocalError::new(
                 LocalErrorCode::Internal,
                 format!(
-                    "there is not enough memory for a context window of {} tokens; {}",
+                    "not enough memory for a context window of {} tokens; {}",
                     self.context_length,
                     log::take_errors()
                 ),
@@ -206,7 +206,7 @@ fn check_file(path: &Path) -> Result<(), String> {
     match read {
         Ok(()) if magic == *b"GGUF" => Ok(()),
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(error.to_string()),
-        _ => Err("it does not begin as a GGUF file does".to_owned()),
+        _ => Err("it is not a GGUF file".to_owned()),
     }
 }
 
@@ -224,6 +224,6 @@ fn read_through(path: &Path, progress: &mut impl FnMut()) -> std::io::Result<()>
 fn unreadable(path: &Path, why: &str) -> LocalError {
     LocalError::new(
         LocalErrorCode::ModelMissing,
-        format!("the model file {} cannot be used: {why}; put a whole GGUF file in its place", path.display()),
+        format!("the model file {} cannot be used: {why}; replace it with a complete GGUF file", path.display()),
     )
 }

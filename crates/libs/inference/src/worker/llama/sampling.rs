@@ -80,7 +80,7 @@ impl Sampling {
                     self.chain = self.settings.chain(false);
                 }
             }
-            Err(error) => log::warn(&format!("a tool call is written without a grammar: {error}")),
+            Err(error) => log::warn(&format!("generating a tool call without a grammar: {error}")),
         }
     }
 
@@ -138,13 +138,13 @@ fn constrained(
 }
 
 fn nothing_allowed() -> LocalError {
-    LocalError::new(LocalErrorCode::Internal, "the schema allows none of the model's tokens here")
+    LocalError::new(LocalErrorCode::Internal, "the schema permits none of the model's tokens here")
 }
 
 /// Creates a grammar of JSON that satisfies `schema`, followed by `end`, with blanks before either.
 fn grammar(model: &LlamaModel, schema: &str, end: &str) -> Result<LlamaSampler, LocalError> {
     let invalid = |error: String| {
-        LocalError::new(LocalErrorCode::Invalid, format!("the JSON schema cannot be made into a grammar: {error}"))
+        LocalError::new(LocalErrorCode::Invalid, format!("the JSON schema cannot be converted to a grammar: {error}"))
     };
     let rules = llama_cpp_2::json_schema_to_grammar(schema).map_err(|error| invalid(error.to_string()))?;
     let renamed = rules.lines().map(|line| match line.strip_prefix("root ::=") {

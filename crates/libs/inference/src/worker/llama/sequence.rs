@@ -103,7 +103,7 @@ impl Sequence for LlamaSequence<'_> {
 
     fn sample(&mut self) -> Result<Piece, LocalError> {
         let Some(sampling) = &mut self.sampling else {
-            return Err(LocalError::new(LocalErrorCode::Internal, "the sequence was not begun"));
+            return Err(LocalError::new(LocalErrorCode::Internal, "the sequence was not started"));
         };
         let token = sampling.sample(&self.context, self.batch.n_tokens() - 1)?;
         let vocabulary = self.model.vocab();
@@ -118,7 +118,7 @@ impl Sequence for LlamaSequence<'_> {
     fn advance(&mut self) -> Result<(), LocalError> {
         match self.sampled.take() {
             Some(token) => self.decode(&[token.0]),
-            None => Err(LocalError::new(LocalErrorCode::Internal, "there is no token to go on from")),
+            None => Err(LocalError::new(LocalErrorCode::Internal, "there is no token to continue from")),
         }
     }
 

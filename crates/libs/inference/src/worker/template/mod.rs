@@ -41,9 +41,9 @@ const PROBE_ANSWER: &str = "Code 7431 stands for amber.";
 /// Reason why no prompt could be rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    #[error("the model file's chat template is not one that can be read: {0}")]
+    #[error("the chat template of the model file is not valid: {0}")]
     Syntax(String),
-    #[error("the model file's chat template refuses this conversation: {0}")]
+    #[error("the chat template of the model file rejected the conversation: {0}")]
     Refused(String),
 }
 

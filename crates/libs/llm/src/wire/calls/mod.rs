@@ -69,7 +69,7 @@ impl Calls {
         let initial_bytes = initial.as_ref().map_or(0, |input| input.to_string().len());
         self.reserve(id.len() + name.len() + initial_bytes)?;
         if self.open.len() == MAX_CALLS {
-            return Err(VendorError::broken_format("more tool calls at once than any model makes"));
+            return Err(VendorError::broken_format("too many tool calls in one answer"));
         }
         let position = self.open.len();
         self.open.push(OpenCall {

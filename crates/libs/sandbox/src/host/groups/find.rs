@@ -25,11 +25,11 @@ pub(crate) struct GroupsUnavailable {
 
 impl GroupsUnavailable {
     pub(crate) fn unwanted() -> Self {
-        Self::new("control groups are not wanted", None)
+        Self::new("control groups are disabled", None)
     }
 
     pub(crate) fn failed(doubt: &impl std::fmt::Display) -> Self {
-        Self::new(format!("a run in a control group failed: {doubt}"), None)
+        Self::new(format!("a test run in a control group failed: {doubt}"), None)
     }
 
     fn new(reason: impl Into<String>, remedy: Option<&str>) -> Self {
@@ -38,7 +38,7 @@ impl GroupsUnavailable {
 }
 
 const DELEGATE: &str = "set `Delegate=memory pids` and `DelegateSubgroup=daemon` in the daemon's systemd unit, or start \
-                        it by `systemd-run --scope -p Delegate=yes` (a container: give it a writable /sys/fs/cgroup)";
+                        it with `systemd-run --scope -p Delegate=yes` (a container: give it a writable /sys/fs/cgroup)";
 
 /// Detects the locations, tests them, and removes groups left by ended daemons.
 ///
@@ -56,7 +56,7 @@ pub(crate) fn find() -> Result<Arc<Groups>, GroupsUnavailable> {
         Ok(_) => Ok(groups),
         Err(error) => {
             let directory = groups.locations.first().map(|location| location.directory.display().to_string());
-            let reason = format!("no control group can be made in {}: {error}", directory.unwrap_or_default());
+            let reason = format!("failed to create a control group in {}: {error}", directory.unwrap_or_default());
             Err(GroupsUnavailable::new(reason, Some(DELEGATE)))
         }
     }
@@ -76,14 +76,14 @@ pub(super) fn locations(mounts: &str, own: &str) -> Result<Vec<GroupLocation>, G
         return Ok(locations);
     }
     let Some(own_path) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
-        return Err(GroupsUnavailable::new("this kernel has no control groups that bound memory", None));
+        return Err(GroupsUnavailable::new("this kernel has no control groups that limit memory", None));
     };
     let found = mounts.lines().filter_map(Mount::parse).filter(|mount| mount.kind == "cgroup2");
     let found: Vec<PathBuf> = found.filter_map(|mount| mount.directory(own_path)).collect();
     let Some(own) = found.iter().find(|own| has(own, "cgroup.controllers", "memory")) else {
         let reason = match found.first() {
-            Some(own) => format!("the control group of the daemon, {}, may not bound memory", own.display()),
-            None => "control groups are not mounted where the daemon could see its own".to_owned(),
+            Some(own) => format!("the daemon's control group {} does not control memory", own.display()),
+            None => "the daemon's control group is not mounted".to_owned(),
         };
         return Err(GroupsUnavailable::new(reason, Some(DELEGATE)));
     };
@@ -104,7 +104,7 @@ fn divisible(own: &Path, is_outermost: bool) -> Result<PathBuf, GroupsUnavailabl
         return Ok(above.to_owned());
     }
     if !is_outermost && !is_delegated(own) {
-        let reason = format!("the control group of the daemon, {}, is not left to it", own.display());
+        let reason = format!("the daemon's control group {} is not delegated to it", own.display());
         return Err(GroupsUnavailable::new(reason, Some(DELEGATE)));
     }
     move_to_leaf(own).map_err(|reason| GroupsUnavailable::new(reason, Some(DELEGATE)))?;
@@ -113,12 +113,11 @@ fn divisible(own: &Path, is_outermost: bool) -> Result<PathBuf, GroupsUnavailabl
 
 /// Moves the daemon, which must be alone with its children, into a child group, so that its group can be divided.
 fn move_to_leaf(own: &Path) -> Result<(), String> {
-    let fault =
-        |error: io::Error| format!("the control group of the daemon, {}, cannot be divided: {error}", own.display());
+    let fault = |error: io::Error| format!("failed to divide the daemon's control group {}: {error}", own.display());
     let processes = fs::read_to_string(own.join("cgroup.procs")).map_err(fault)?;
     let processes: Vec<&str> = processes.lines().collect();
     if !processes.iter().all(|process| is_ours(process)) {
-        return Err(format!("the control group of the daemon, {}, holds processes of others", own.display()));
+        return Err(format!("the daemon's control group {} contains other processes", own.display()));
     }
     let leaf = own.join(LEAF);
     match fs::create_dir(&leaf) {

@@ -75,7 +75,7 @@ impl std::fmt::Display for Groups {
             Version::One => 1,
             Version::Two => 2,
         };
-        write!(f, "each run has a control group of its own (version {version}) in {}", location.directory.display())
+        write!(f, "each run has its own control group (version {version}) in {}", location.directory.display())
     }
 }
 

@@ -155,11 +155,7 @@ async fn tool_that_changed_since_the_question_does_not_run(platform: Platform) {
     bench.app().put(&path).json(&json!({"source_code": "echo evil > a.txt"})).send().await.expect_status(200);
     bench.press(OWNER, OWNER, &question.message_id, &question.approve()).await;
     assert_eq!((bench.pending().await.len(), bench.written()), (0, None), "{platform:?}");
-    assert!(
-        bench.last_model_request().contains("the tool was changed"),
-        "{platform:?}: {}",
-        bench.last_model_request()
-    );
+    assert!(bench.last_model_request().contains("the tool changed"), "{platform:?}: {}", bench.last_model_request());
 }
 
 macro_rules! on_every_platform {

@@ -28,7 +28,7 @@ async fn first_approved_sender_becomes_the_owner_and_is_notified() {
     let bench = Bench::start(Platform::Telegram, []).await;
     assert_eq!(owners(&bench).await, (vec![("7".to_owned(), true), ("8".to_owned(), false)], id(OWNER)));
     bench.expect_sent("You are the owner of this channel", 1).await;
-    bench.expect_sent("You are let in", 2).await;
+    bench.expect_sent("You have been approved", 2).await;
 }
 
 #[tokio::test]

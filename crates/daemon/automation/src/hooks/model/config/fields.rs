@@ -32,7 +32,7 @@ impl Fields<'_> {
                 Some(text)
             }
             _ => {
-                self.reject(name, "must be a text");
+                self.reject(name, "must be a string");
                 None
             }
         }

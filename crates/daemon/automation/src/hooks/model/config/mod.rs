@@ -33,6 +33,8 @@ const MAX_TOPICS: usize = 32;
 const JITTER: f64 = 0.2;
 
 stored_enum!(
+    /// Type of a hook's action: `http` (sends the event to a URL), `python` (runs code in the sandbox) or `builtin`
+    /// (performs a built-in action).
     HookType, Builtin, {
         /// Sends the event to a URL.
         Http = "http",
@@ -133,7 +135,7 @@ pub(crate) fn stored_action(hook_type: HookType, stored: &Map<String, Value>) ->
             let found = problems.into_result().err().unwrap_or_default();
             let found: Vec<String> =
                 found.into_iter().map(|found| format!("{} {}", found.field, found.message)).collect();
-            Action::Broken(format!("its config is not valid: {}", found.join("; ")))
+            Action::Broken(format!("the config is not valid: {}", found.join("; ")))
         }
     }
 }
@@ -159,7 +161,7 @@ fn url(fields: &mut Fields<'_>) -> Option<Url> {
     let problem = if text.len() > MAX_URL {
         "is too long"
     } else if text.contains("{{") {
-        "takes no placeholders: where a hook sends to is not for an event to say"
+        "must not contain placeholders, because an event must not choose the receiver"
     } else {
         match Url::parse(text.trim()) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Some(url),
@@ -174,7 +176,7 @@ fn headers(fields: &mut Fields<'_>) -> Option<HeaderMap> {
     let given = match fields.value("headers").unwrap_or_else(|| json!({})) {
         Value::Object(given) if given.len() <= MAX_HEADERS => given,
         _ => {
-            fields.reject("headers", format!("must be an object of at most {MAX_HEADERS} names with their values"));
+            fields.reject("headers", format!("must be an object with at most {MAX_HEADERS} headers"));
             return None;
         }
     };
@@ -201,16 +203,16 @@ pub(super) fn is_sealed(name: &str, value: &Value) -> bool {
 }
 
 fn header(name: &str, value: &Value) -> Result<(HeaderName, HeaderValue), &'static str> {
-    let value = value.as_str().ok_or("must be a text")?;
-    let name: HeaderName = name.parse().map_err(|_| "is no name of a header")?;
+    let value = value.as_str().ok_or("must be a string")?;
+    let name: HeaderName = name.parse().map_err(|_| "is not a valid header name")?;
     if is_reserved_header(&name) {
-        return Err("is set by the daemon itself");
+        return Err("is set by the daemon and cannot be overridden");
     }
     if value.contains("{{") {
-        return Err("takes no placeholders");
+        return Err("must not contain placeholders");
     }
     let value = HeaderValue::from_str(value).ok().filter(|value| value.len() <= MAX_HEADER_BYTES);
-    Ok((name, value.ok_or("is no valid value of a header, or too long")?))
+    Ok((name, value.ok_or("is not a valid header value, or is longer than 8192 bytes")?))
 }
 
 /// Whether the daemon sets the header itself: connection, body and sender identification headers.
@@ -315,7 +317,7 @@ fn topics(fields: &mut Fields<'_>) -> Option<Vec<String>> {
             Some(topics)
         }
         None => {
-            fields.reject("topics", format!("must be a list of at most {MAX_TOPICS} texts"));
+            fields.reject("topics", format!("must be a list of at most {MAX_TOPICS} strings"));
             None
         }
     }
@@ -324,7 +326,7 @@ fn topics(fields: &mut Fields<'_>) -> Option<Vec<String>> {
 /// Parses tool names by the rules of inbound webhooks.
 fn tools(fields: &mut Fields<'_>) -> Option<Vec<String>> {
     let Some(named) = texts(&fields.value("tools").unwrap_or_else(|| json!([]))) else {
-        fields.reject("tools", "must be a list of names of tools");
+        fields.reject("tools", "must be a list of tool names");
         return None;
     };
     let mut problems = Problems::new();

@@ -157,7 +157,7 @@ fn parse_rule(source: &Value, path: &str, depth: usize, parts: &mut usize) -> Re
 
 fn parse_comparison(object: &Map<String, Value>, path: &str) -> Result<Rule, FilterProblem> {
     if let Some(other) = object.keys().find(|key| !matches!(key.as_str(), "field" | "op" | "value")) {
-        return Err(problem(&join_path(path, other), "is not known here; a comparison has field, op and value"));
+        return Err(problem(&join_path(path, other), "is not permitted in a comparison; use field, op and value"));
     }
     let field = object.get("field").and_then(Value::as_str).unwrap_or_default();
     let names = parse_path(field).map_err(|message| problem(&join_path(path, "field"), message))?;
@@ -207,10 +207,10 @@ fn compile(text: &str) -> Result<Regex, String> {
     }
     let built = RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
     built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "is a pattern that takes too much memory; make it simpler".to_owned(),
+        regex::Error::CompiledTooBig(_) => "is too complex; simplify the pattern".to_owned(),
         // The error of the regex crate includes an annotated pattern; its last line is the message.
         other => format!(
-            "is no regular expression: {}",
+            "is not a valid regular expression: {}",
             other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")
         ),
     })

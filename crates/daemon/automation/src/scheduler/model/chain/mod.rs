@@ -32,34 +32,46 @@ agentd_store::stored_ids!(ChainId, ChainRunId);
 pub(crate) const MAX_JOBS: usize = 50;
 const MAX_EDGES: usize = 200;
 
-string_enum!(ChainEdgeType {
-    OnSuccess = "on_success",
-    OnFailure = "on_failure",
-    /// Satisfied by any result.
-    OnComplete = "on_complete",
-});
+string_enum!(
+    /// Result that satisfies an edge: `on_success`, `on_failure` or `on_complete` (any result).
+    ChainEdgeType {
+        OnSuccess = "on_success",
+        OnFailure = "on_failure",
+        /// Satisfied by any result.
+        OnComplete = "on_complete",
+    }
+);
 
-string_enum!(ChainCause {
-    /// The chain was triggered manually.
-    Manual = "manual",
-    /// A run of a root job ended.
-    Job = "job",
-});
+string_enum!(
+    /// Reason a chain run started: `manual` (the chain was triggered) or `job` (a run of a root job ended).
+    ChainCause {
+        /// The chain was triggered manually.
+        Manual = "manual",
+        /// A run of a root job ended.
+        Job = "job",
+    }
+);
 
-string_enum!(ChainRunStatus {
-    Running = "running",
-    Success = "success",
-    /// A step failed, and no edge handled the failure.
-    Failed = "failed",
-});
+string_enum!(
+    /// Status of a chain run: `running`, `success` or `failed` (a step failed, and no edge handled the failure).
+    ChainRunStatus {
+        Running = "running",
+        Success = "success",
+        /// A step failed, and no edge handled the failure.
+        Failed = "failed",
+    }
+);
 
 /// Dependency between two jobs of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainEdge {
+    /// Id of the job that must end first.
     #[schema(value_type = String)]
     pub from: JobId,
+    /// Id of the job that starts afterwards.
     #[schema(value_type = String)]
     pub to: JobId,
+    /// Result of `from` that satisfies the edge.
     #[serde(rename = "type")]
     pub kind: ChainEdgeType,
 }

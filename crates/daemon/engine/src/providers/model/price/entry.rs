@@ -118,7 +118,8 @@ impl Price {
     }
 }
 
-const MODEL_RULE: &str = "must be the name of a model: 1 to 200 characters without blanks, and a `*` at its end only";
+const MODEL_RULE: &str =
+    "must be a model name of 1 to 200 characters without white space; `*` is allowed only at its end";
 
 fn is_model(text: &str) -> bool {
     let is_plain = |character: char| !character.is_whitespace() && !character.is_control();

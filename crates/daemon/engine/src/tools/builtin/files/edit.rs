@@ -64,7 +64,7 @@ fn edit(
     }
     let content = workspace.read(path, MAX_BYTES as u64)?;
     let Ok(content) = String::from_utf8(content) else {
-        return invalid(format!("`{path}` is no text in UTF-8; change it with `shell` or `python`"));
+        return invalid(format!("`{path}` is not UTF-8 text; edit it with `shell` or `python`"));
     };
     let (old_text, new_text) = with_line_endings_of(&content, input);
     let positions: Vec<usize> = content.match_indices(&old_text).map(|(position, _)| position).collect();
@@ -81,7 +81,8 @@ fn edit(
                 .map(|position| line_number(&content, *position).to_string());
             let lines = lines.collect::<Vec<_>>().join(", ");
             return invalid(format!(
-                "old_text occurs {count} times in `{path}` (first in lines {lines}); give more of the text around it, or set replace_all"
+                "old_text occurs {count} times in `{path}` (first in lines {lines}); include more of the \
+                 surrounding text, or set replace_all"
             ));
         }
     }

@@ -137,7 +137,7 @@ where
 {
     let (folder, deadline) = (context.workspace.clone(), Deadline::new(context.cancelled.clone()));
     let done = tokio::task::spawn_blocking(move || work(&Workspace::open(&folder)?, &deadline)).await;
-    done.map_err(|_| ToolError::Failed("the tool broke off".to_owned()))?
+    done.map_err(|_| ToolError::Failed("the tool was aborted".to_owned()))?
 }
 
 /// Time limit and cancellation of potentially long work.

@@ -83,7 +83,7 @@ fn compile(pattern: &str) -> Result<Regex, ToolError> {
         regex::Error::CompiledTooBig(_) => {
             ToolError::Invalid("the pattern is too large; write a simpler one".to_owned())
         }
-        error => ToolError::Invalid(format!("the pattern is no regular expression: {error}")),
+        error => ToolError::Invalid(format!("the pattern is not a valid regular expression: {error}")),
     })
 }
 

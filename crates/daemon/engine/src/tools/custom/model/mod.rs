@@ -178,7 +178,9 @@ impl CustomTool {
         problems.require(
             (1..=MAX_DESCRIPTION_CHARACTERS).contains(&description.chars().count()),
             "description",
-            format!("must say in 1 to {MAX_DESCRIPTION_CHARACTERS} characters what the tool does; models choose by it"),
+            format!(
+                "must describe the tool in 1 to {MAX_DESCRIPTION_CHARACTERS} characters; models select tools by it"
+            ),
         );
         if let Err(problem) = InputSchema::new(self.input_schema.clone()) {
             problems.add("input_schema", problem);

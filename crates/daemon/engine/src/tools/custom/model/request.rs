@@ -37,6 +37,7 @@ const FORBIDDEN_HEADERS: [&str; 13] = [
 /// Changes to the secrets of a tool; `None` clears one.
 pub(crate) type SecretChanges = Vec<(String, Option<Secret>)>;
 
+/// HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HttpMethod {
@@ -126,12 +127,12 @@ impl HttpRequestChange {
                     unconfirmed.remove(&name);
                 }
                 Some(SecretUpdate::Shown(_)) => {
-                    problems.require(secret_headers.contains(&name), &field, "has no value yet; give it one");
+                    problems.require(secret_headers.contains(&name), &field, "has no value yet; enter one");
                 }
                 Some(SecretUpdate::New(secret)) => {
                     let fits = (1..=MAX_HEADER_BYTES).contains(&secret.expose().len())
                         && HeaderValue::from_str(secret.expose()).is_ok();
-                    problems.require(fits, &field, "must be the value of a header: 1 to 8192 bytes in one line");
+                    problems.require(fits, &field, "must be a valid header value of 1 to 8192 bytes");
                     secret_headers.insert(name.clone());
                     unconfirmed.remove(&name);
                     secrets.push((name, Some(secret)));
@@ -182,21 +183,25 @@ impl HttpToolRequest {
             problems.add("request.url", problem);
         }
         let count = self.headers.len() + self.secret_headers.len();
-        problems.require(count <= MAX_HEADERS, "request.headers", format!("must be at most {MAX_HEADERS} in all"));
+        problems.require(
+            count <= MAX_HEADERS,
+            "request.headers",
+            format!("must have at most {MAX_HEADERS} entries, including secret_headers"),
+        );
         for (name, value) in &self.headers {
             let field = format!("request.headers.{}", name.chars().take(64).collect::<String>());
             check_header_name(name, &field, problems);
             let lower = name.to_ascii_lowercase();
             if carries_credential(name) {
-                problems.add(&field, "carries a credential; give it under secret_headers");
+                problems.add(&field, "contains a credential; move it to secret_headers");
             }
-            problems.require(!self.secret_headers.contains(&lower), &field, "stands under secret_headers too");
+            problems.require(!self.secret_headers.contains(&lower), &field, "is also in secret_headers");
             match Template::parse(value) {
                 Err(problem) => problems.add(&field, problem),
                 Ok(template) => {
                     let fits =
                         value.len() <= MAX_HEADER_BYTES && HeaderValue::from_str(&template.plain(&Map::new())).is_ok();
-                    problems.require(fits, &field, "must be the value of a header: at most 8192 bytes in one line");
+                    problems.require(fits, &field, "must be a valid header value of at most 8192 bytes");
                 }
             }
         }
@@ -208,9 +213,10 @@ impl HttpToolRequest {
             );
         }
         if self.has_model_controlled_host() {
-            let message = "must be empty when the host has placeholders: a model could send the secrets anywhere";
+            let message = "must be empty if the host has placeholders: a model could send the secrets to any server";
             problems.require(self.secret_headers.is_empty(), "request.secret_headers", message);
-            let message = "must hold no credentials when its host has placeholders: a model could send them anywhere";
+            let message =
+                "must contain no credentials if its host has placeholders: a model could send them to any server";
             problems.require(names_in_url(&self.url).is_empty(), "request.url", message);
         }
         if let Some(body) = &self.body {
@@ -224,11 +230,15 @@ impl HttpToolRequest {
                 Ok(template) => {
                     let is_json = serde_json::from_str::<Value>(&template.json(&Map::new())).is_ok();
                     let wants_json = self.content_type().is_some_and(|stated| is_json_type(&stated));
-                    problems.require(is_json || !wants_json, "request.body", "is not JSON, as its content-type says");
+                    problems.require(
+                        is_json || !wants_json,
+                        "request.body",
+                        "must be valid JSON because of its content-type",
+                    );
                 }
             }
             let takes_body = !matches!(self.method, HttpMethod::Get | HttpMethod::Head);
-            problems.require(takes_body, "request.body", "goes with no GET or HEAD request");
+            problems.require(takes_body, "request.body", "is not allowed for GET and HEAD requests");
         }
     }
 
@@ -251,7 +261,7 @@ impl HttpToolRequest {
         let numbered = template.fill(|_| "1".to_owned());
         let url = Url::parse(&numbered).map_err(|error| format!("is not valid: {error}"))?;
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("must not hold a user or password; give them as a secret header".to_owned());
+            return Err("must not contain a user name or password; send them as a secret header".to_owned());
         }
         Ok(())
     }
@@ -270,7 +280,7 @@ pub fn carries_credential(name: &str) -> bool {
 
 pub(super) fn check_header_name(name: &str, field: &str, problems: &mut Problems) {
     let is_name = HeaderName::try_from(name).is_ok();
-    problems.require(is_name, field, "must be the name of a header");
+    problems.require(is_name, field, "must be a valid header name");
     let is_ours = FORBIDDEN_HEADERS.contains(&name.to_ascii_lowercase().as_str());
-    problems.require(!is_ours, field, "is set by the connection itself");
+    problems.require(!is_ours, field, "is set by the HTTP client and cannot be changed");
 }

@@ -66,7 +66,7 @@ async fn send(
     let limits = FetchLimits { redirects, body_bytes: MAX_BODY_BYTES, total_time: timeout, idle_time: timeout };
     let fetched = client.fetch(fetch, limits).await.map_err(|error| match error {
         NetError::TooManyRedirects { limit: 0, host } => ToolError::Failed(format!(
-            "{host} answered with a redirect, which is not followed; the tool's URL must be the final one"
+            "{host} returned a redirect, which is not followed; use the final URL in the tool"
         )),
         NetError::Timeout { .. } => ToolError::TimedOut(timeout),
         error => ToolError::Failed(error.to_string()),
@@ -99,15 +99,17 @@ fn fill(request_data: PreparedRequest<'_>, input: &Map<String, Value>) -> Result
     let invalid = |message: String| ToolError::Invalid(message);
     let url = template(url)?.url_encoded(input);
     if url.len() > MAX_URL_BYTES {
-        return Err(invalid("the input makes the URL too long".to_owned()));
+        return Err(invalid("the URL is too long with this input".to_owned()));
     }
     reject_dot_segments(&url)?;
-    let url = Url::parse(&url).map_err(|error| invalid(format!("the input makes no valid URL: {error}")))?;
+    let url = Url::parse(&url).map_err(|error| invalid(format!("the URL is not valid with this input: {error}")))?;
     let mut headers = HeaderMap::new();
-    let name = |name: &str| HeaderName::try_from(name).map_err(|_| ToolError::Failed(format!("`{name}` is no header")));
+    let name = |name: &str| {
+        HeaderName::try_from(name).map_err(|_| ToolError::Failed(format!("`{name}` is not a valid header name")))
+    };
     for (header, value) in &request.headers {
         let value = HeaderValue::from_str(&template(value)?.plain(input))
-            .map_err(|_| invalid(format!("the input does not fit into the header {header}")))?;
+            .map_err(|_| invalid(format!("the header {header} is not valid with this input")))?;
         headers.insert(name(header)?, value);
     }
     let body = match &request.body {

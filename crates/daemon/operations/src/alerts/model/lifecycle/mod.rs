@@ -31,17 +31,20 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// One week.
 const MAX_SNOOZE_MINUTES: u32 = 10_080;
 
+/// State of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertState {
+    /// Not firing.
     #[default]
     Ok,
+    /// Firing; notices are sent.
     Firing,
     /// Firing, and acknowledged by the owner: no further notices.
     Acknowledged,
     /// Firing, without notices until the snooze expires.
     Snoozed,
-    /// No longer firing.
+    /// No longer firing, until the next evaluation finds the condition false.
     Resolved,
 }
 

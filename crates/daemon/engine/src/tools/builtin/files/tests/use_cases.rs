@@ -130,8 +130,8 @@ async fn folders_are_listed_breadth_first() {
     let many = bench.call("list_files", json!({})).await.unwrap();
     assert!(many.contains("not everything is shown") && many.contains("src/") && many.contains("README"));
     assert_eq!(many.lines().count(), 1_001);
-    assert!(bench.call("list_files", json!({"path": "README"})).await.unwrap_err().contains("no folder"));
-    assert!(bench.call("list_files", json!({"path": "none"})).await.unwrap_err().contains("no `none`"));
+    assert!(bench.call("list_files", json!({"path": "README"})).await.unwrap_err().contains("not a folder"));
+    assert!(bench.call("list_files", json!({"path": "none"})).await.unwrap_err().contains("`none` not found"));
 }
 
 #[tokio::test]
