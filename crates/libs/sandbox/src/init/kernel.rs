@@ -124,7 +124,7 @@ impl Kernel {
                     || self.is_shared_memory_growth_caused_by_run(now, processes, in_files))
     }
 
-    /// Creating so many objects takes kernel time. ZFS keeps its cache in such objects, for which the run is not
+    /// Creating that number of objects takes kernel time. ZFS keeps its cache in such objects, for which the run is not
     /// responsible.
     fn is_small_object_growth_caused_by_run(&self, now: Machine, processes: &[Stat]) -> bool {
         let lost = now.in_small_objects.saturating_sub(self.before.in_small_objects);
