@@ -247,7 +247,7 @@ async fn begin(
     }
     let agent = scheduler.agents().get(job.agent_id.as_str()).await.map_err(|error| match error {
         AgentError::Store(error) => error.into(),
-        other => StartFailure::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
+        other => StartFailure::Ended(Outcome::failed("the agent of the job was deleted"), other.code()),
     })?;
     drop(preparing);
     let background = scheduler.engine().background_permit(job.id.as_str(), &agent, job.model.as_deref()).await?;

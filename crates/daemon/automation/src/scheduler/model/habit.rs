@@ -186,10 +186,10 @@ fn habit_reason(weekdays: &[usize], hour: usize, seen: usize, possible: usize, l
         Language::English => {
             let days = match weekdays {
                 [one] => WEEKDAYS_ENGLISH[*one],
-                [5, 6] => "days of the weekend",
+                [5, 6] => "weekend days",
                 _ => "weekdays",
             };
-            format!("You were there between {hour:02}:00 and {next:02}:00 on {seen} of the last {possible} {days}")
+            format!("You were active between {hour:02}:00 and {next:02}:00 on {seen} of the last {possible} {days}")
         }
         Language::German => {
             let days = match weekdays {
@@ -197,7 +197,9 @@ fn habit_reason(weekdays: &[usize], hour: usize, seen: usize, possible: usize, l
                 [5, 6] => "Tage am Wochenende",
                 _ => "Werktage",
             };
-            format!("Zwischen {hour:02}:00 und {next:02}:00 Uhr waren Sie an {seen} der letzten {possible} {days} da")
+            format!(
+                "Zwischen {hour:02}:00 und {next:02}:00 Uhr waren Sie an {seen} der letzten {possible} {days} aktiv"
+            )
         }
     }
 }
@@ -205,11 +207,11 @@ fn habit_reason(weekdays: &[usize], hour: usize, seen: usize, possible: usize, l
 fn quiet_reason(start: u8, end: u8, language: Language) -> String {
     match language {
         Language::English => format!(
-            "Nobody was there between {start:02}:00 and {end:02}:00 in the last {HABIT_DAYS} days: a good time for long work"
+            "No activity between {start:02}:00 and {end:02}:00 in the last {HABIT_DAYS} days: a good time for long tasks"
         ),
         Language::German => format!(
-            "Zwischen {start:02}:00 und {end:02}:00 Uhr war in den letzten {HABIT_DAYS} Tagen niemand da: eine gute Zeit \
-             für lange Arbeiten"
+            "Zwischen {start:02}:00 und {end:02}:00 Uhr gab es in den letzten {HABIT_DAYS} Tagen keine Aktivität: eine gute \
+             Zeit für lange Aufgaben"
         ),
     }
 }

@@ -60,7 +60,7 @@ pub(super) async fn parse_schedule(
     Json(body): Json<ParseBody>,
 ) -> Answer<ParsedView> {
     if body.text.trim().is_empty() || body.text.chars().count() > MAX_TEXT_LENGTH {
-        let message = format!("must hold words, and {MAX_TEXT_LENGTH} characters at most");
+        let message = format!("must not be blank and must have at most {MAX_TEXT_LENGTH} characters");
         return Err(ApiError::invalid(vec![FieldProblem { field: "text".to_owned(), message }]));
     }
     let parsed = scheduler.parse_plain(&body.text, caller.key_id()).await?;
