@@ -1,7 +1,7 @@
 //! Execution of runs: claim, evaluate the condition, acquire a provider permit, start the turn.
 //!
 //! A run is `running` once it is claimed. Its session starts when its provider has a free permit. A thousand runs of
-//! the same second therefore call the provider only a few at a time.
+//! the same second therefore make only a few concurrent calls to the provider.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

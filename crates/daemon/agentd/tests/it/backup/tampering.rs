@@ -192,7 +192,7 @@ async fn invalid_jobs_and_hooks_are_rejected() {
             "gopher://x",
             "the hook `sink` is not valid: the config is not valid: config.url",
         ),
-        (r#"\"op\":\"eq\""#, r#"\"op\":\"like\""#, "the hook `sink` is not valid: its filter"),
+        (r#"\"op\":\"eq\""#, r#"\"op\":\"like\""#, "the hook `sink` is not valid: the filter"),
         ("\"task.failed\"", "\"task.lost\"", "the hook `sink` is not valid: event_type is not a known event type"),
         ("\"global\"", "\"agent:scout\"", "the hook `sink` is not valid: its scope"),
         (r#"[\"mine\"]"#, r#"[\"\"]"#, "the hook `sink` is not valid: tags must be"),

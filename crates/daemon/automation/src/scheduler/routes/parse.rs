@@ -50,7 +50,7 @@ pub(super) struct ParsedView {
     post, path = "/api/scheduler/parse-nl", tag = "scheduler", request_body = ParseBody,
     responses(
         (status = 200, body = ParsedView),
-        (status = 400, body = ErrorBody, description = "No schedule was understood"),
+        (status = 400, body = ErrorBody, description = "No schedule was found in the text"),
         (status = 502, body = ErrorBody, description = "The model call failed"),
     ),
 )]
