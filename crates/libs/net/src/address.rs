@@ -99,7 +99,7 @@ impl AddressClass {
             Self::Loopback => "a loopback address",
             Self::LinkLocal => "a link-local address",
             Self::Metadata => "a cloud metadata service",
-            Self::Unreachable => "not an address that a server can have",
+            Self::Unreachable => "a reserved address",
         }
     }
 

@@ -11,58 +11,58 @@ pub(crate) type Source = Arc<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum NetError {
-    #[error("addresses start with http:// or https://, not {scheme}://")]
+    #[error("the URL must start with http:// or https://, not {scheme}://")]
     Scheme { scheme: String },
-    #[error("addresses of sockets start with ws:// or wss://, not {scheme}://")]
+    #[error("the WebSocket URL must start with ws:// or wss://, not {scheme}://")]
     WebSocketScheme { scheme: String },
-    #[error("the address names no host")]
+    #[error("the URL has no host")]
     NoHost,
-    #[error("{host} is listed in security.blocked_hosts; take it out of the list to reach it")]
+    #[error("{host} is listed in security.blocked_hosts; remove it from the list to permit it")]
     Blocked { host: String },
     #[error("{host} is {}, which {}; {}", class.describe(), reason(*trust), remedy(*class))]
     Refused { host: String, class: AddressClass, trust: Trust },
-    #[error("port {port} of {host} belongs to another protocol than HTTP; {}", port_remedy(*port))]
+    #[error("port {port} of {host} is used by a protocol other than HTTP; {}", port_remedy(*port))]
     Port { host: String, port: u16 },
-    #[error("port {port} of {host} is not among the ports in {setting}; add it there to reach it")]
+    #[error("port {port} of {host} is not listed in {setting}; add it there to permit it")]
     PortNotListed { host: String, port: u16, setting: &'static str },
-    #[error("{host} redirects more than {limit} times; ask for the page it should lead to")]
+    #[error("{host} redirected more than {limit} times; request the final URL")]
     TooManyRedirects { host: String, limit: usize },
-    #[error("{host} redirects {problem}")]
+    #[error("{host} redirected {problem}")]
     Redirect { host: String, problem: &'static str },
-    #[error("{host} answers in the encoding {encoding}, which was not asked for")]
+    #[error("{host} responded with the unsupported content encoding `{encoding}`")]
     Encoding { host: String, encoding: String },
     #[error("the name {host} could not be resolved; check its spelling and this machine's DNS")]
     Resolve { host: String, source: Source },
-    #[error("{host} did not accept a connection")]
+    #[error("could not connect to {host}")]
     Connect { host: String, source: Source },
-    #[error("the certificate of {host} was refused: {problem}")]
+    #[error("the certificate of {host} was rejected: {problem}")]
     Certificate { host: String, problem: &'static str, source: Source },
-    #[error("{host} did not answer in time")]
+    #[error("{host} did not respond in time")]
     Timeout { host: String },
     #[error("the connection to {host} failed")]
     Transport { host: String, source: Source },
     #[error("the request could not be built: {problem}")]
     Request { problem: &'static str },
-    #[error("the HTTP client could not be set up")]
+    #[error("failed to initialize the HTTP client")]
     Client { source: Source },
 }
 
 fn reason(trust: Trust) -> &'static str {
     match trust {
-        Trust::Untrusted => "agents and what they read may not reach",
-        Trust::Owner => "must be named before it may be reached",
+        Trust::Untrusted => "agents must not access",
+        Trust::Owner => "is not permitted by default",
     }
 }
 
 fn remedy(class: AddressClass) -> &'static str {
     match class {
-        AddressClass::Unreachable => "write the server's own address instead",
-        _ => "name it in security.allowed_hosts to permit it",
+        AddressClass::Unreachable => "use the address of the server instead",
+        _ => "add it to security.allowed_hosts to permit it",
     }
 }
 
 fn port_remedy(port: u16) -> &'static str {
-    if port == 0 { "write the server's own port" } else { "name the host in security.allowed_hosts to permit it" }
+    if port == 0 { "use the port of the server" } else { "add the host to security.allowed_hosts to permit it" }
 }
 
 impl NetError {
@@ -216,7 +216,7 @@ mod tests {
             (CertificateError::BadSignature, "it is not valid"),
         ] {
             let error = NetError::from_connect_error("a.example", wrapped(rustls::Error::InvalidCertificate(problem)));
-            assert_eq!(error.to_string(), format!("the certificate of a.example was refused: {sentence}"));
+            assert_eq!(error.to_string(), format!("the certificate of a.example was rejected: {sentence}"));
             assert_eq!((error.code(), error.is_refusal()), ("certificate_refused", false));
             assert_eq!(error.kind(), ErrorKind::Upstream);
         }

@@ -190,8 +190,7 @@ fn redirect_target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Resul
         return Ok(None);
     }
     let Some(location) = headers.get(LOCATION) else { return Ok(None) };
-    let invalid_location =
-        || NetError::Redirect { host: host_of(from), problem: "to something that is not an address" };
+    let invalid_location = || NetError::Redirect { host: host_of(from), problem: "to an invalid URL" };
     // Browsers decode the bytes as UTF-8.
     let location = std::str::from_utf8(location.as_bytes()).map_err(|_| invalid_location())?;
     let mut next = from.join(location).map_err(|_| invalid_location())?;
@@ -208,7 +207,7 @@ fn redirect_target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Resul
 fn redirected(mut request: FetchRequest, status: StatusCode, next: Url) -> Result<FetchRequest, NetError> {
     let refuse = |problem| NetError::Redirect { host: host_of(&request.url), problem };
     if request.url.scheme() == "https" && next.scheme() == "http" {
-        return Err(refuse("from https to http, where anyone on the way could change the answer"));
+        return Err(refuse("from https to http, which does not protect the response from changes"));
     }
     let becomes_get = match status.as_u16() {
         303 => request.method != Method::HEAD,
@@ -224,7 +223,7 @@ fn redirected(mut request: FetchRequest, status: StatusCode, next: Url) -> Resul
         if !request.body.is_empty() {
             return Err(NetError::Redirect {
                 host: host_of(&request.url),
-                problem: "to another origin, which must not get what was meant for this one",
+                problem: "to another origin, which must not receive the body of the request",
             });
         }
         request.headers = filter_headers(&request.headers, |name| name == ACCEPT || name == ACCEPT_LANGUAGE);
@@ -271,7 +270,7 @@ fn encoding(headers: &HeaderMap) -> Option<String> {
     match first.as_str() {
         "" | "identity" if is_only => None,
         _ if is_only => Some(first.chars().take(40).collect()),
-        _ => Some("several layers".to_owned()),
+        _ => Some("multiple encodings".to_owned()),
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
 /// checked; the others could make two parsers disagree about the end of the request.
 pub(crate) fn problem_with(name: &HeaderName) -> Option<&'static str> {
     let is_ours = name == HOST || name == "content-length" || HOP_BY_HOP.contains(&name.as_str());
-    is_ours.then_some("Host, Content-Length and the headers of the connection are set by the client itself")
+    is_ours.then_some("Host, Content-Length and connection headers are set by the client and cannot be overridden")
 }
 
 #[cfg(test)]

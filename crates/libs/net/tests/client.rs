@@ -159,7 +159,7 @@ async fn certificate_error_is_reported() {
         }
     });
     let client = GuardedClient::with_lookup(PolicyHandle::default(), Trust::Owner, Scripted::new(&[&["127.0.0.1"]]));
-    let sentence = "the certificate of self-signed.example was refused: its issuer is not trusted by this machine";
+    let sentence = "the certificate of self-signed.example was rejected: its issuer is not trusted by this machine";
     let error = get(&client, &format!("https://self-signed.example:{port}/hidden")).await.unwrap_err();
     assert_eq!((error.to_string().as_str(), error.code()), (sentence, "certificate_refused"));
     let url = Url::parse(&format!("wss://self-signed.example:{port}/hidden")).unwrap();

@@ -190,7 +190,7 @@ impl<'de> Deserialize<'de> for Schedule {
 
 const NO_TIME: &str = "must be a time such as 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00 or 2026-12-24T18:00:00";
 /// Range of instants with a year from 0 to 9999 in every zone.
-const OUT_OF_RANGE: &str = "is out of range: it must lie between 0000-01-01T00:00:00Z and 9999-12-30T22:00:00Z";
+const OUT_OF_RANGE: &str = "is out of range: it must be between 0000-01-01T00:00:00Z and 9999-12-30T22:00:00Z";
 
 /// Whether the text has the form of a time, but is after the last supported one.
 fn is_beyond_last(text: &str) -> bool {

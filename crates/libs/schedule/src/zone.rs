@@ -60,7 +60,7 @@ const MAX_NAME_LENGTH: usize = 64;
 pub enum ZoneError {
     #[error("must be an IANA time zone such as Europe/Berlin or UTC")]
     Empty,
-    #[error("must be an IANA time zone such as Europe/Berlin; `{0}` is an offset, which knows no daylight saving")]
+    #[error("must be an IANA time zone such as Europe/Berlin; `{0}` is an offset without daylight saving time")]
     Offset(String),
     #[error("`{name}` is not an IANA time zone{}", hint(.nearest.as_deref()))]
     Unknown { name: String, nearest: Option<String> },
@@ -68,7 +68,7 @@ pub enum ZoneError {
 
 fn hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(
-        || "; give a name such as Europe/Berlin or UTC".to_owned(),
+        || "; use a name such as Europe/Berlin or UTC".to_owned(),
         |name| format!("; did you mean {name}?"),
     )
 }
@@ -254,8 +254,8 @@ mod tests {
         assert_eq!(refusal("Europe/Berln"), "`Europe/Berln` is not an IANA time zone; did you mean Europe/Berlin?");
         assert_eq!(refusal("berlin"), "`berlin` is not an IANA time zone; did you mean Europe/Berlin?");
         assert_eq!(refusal("PST"), "`PST` is not an IANA time zone; did you mean America/Los_Angeles?");
-        assert!(refusal("Mars/Olympus_Mons").ends_with("give a name such as Europe/Berlin or UTC"));
-        assert!(refusal("+02:00").contains("knows no daylight saving"));
+        assert!(refusal("Mars/Olympus_Mons").ends_with("use a name such as Europe/Berlin or UTC"));
+        assert!(refusal("+02:00").contains("without daylight saving time"));
         assert!(refusal("").contains("must be an IANA time zone"));
         assert!(refusal(&"x".repeat(10_000)).len() < 200);
     }

@@ -100,8 +100,8 @@ impl Notify {
         target.fault().or_else(|| {
             (!is_set_up()).then(|| {
                 format!(
-                    "names the platform `{platform}`, which is not set up; set it up and turn it on with PUT \
-                     /api/channels/settings, or take email:<address> or webhook:<url>"
+                    "names the platform `{platform}`, which is not configured; configure and enable it with PUT \
+                     /api/channels/settings, or use email:<address> or webhook:<url>"
                 )
             })
         })

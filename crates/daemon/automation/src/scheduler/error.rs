@@ -18,36 +18,36 @@ const RETRY_OPEN_RUNS: Duration = Duration::from_secs(10);
 pub enum SchedulerError {
     #[error("the job is not valid")]
     Invalid(Vec<FieldProblem>),
-    #[error("there is no job `{id}`; GET /api/scheduler/jobs lists those there are")]
+    #[error("job `{id}` not found; list jobs with GET /api/scheduler/jobs")]
     JobNotFound { id: String },
-    #[error("the job has no run `{id}`; runs are kept for 30 days, and the newest 1,000 of a job")]
+    #[error("run `{id}` not found; runs are retained for 30 days, at most the newest 1,000 per job")]
     RunNotFound { id: String },
-    #[error("there is no chain `{id}`; GET /api/scheduler/chains lists those there are")]
+    #[error("chain `{id}` not found; list chains with GET /api/scheduler/chains")]
     ChainNotFound { id: String },
     #[error("the job is {}, so it cannot be {action}", .status.as_str())]
     WrongState { status: JobStatus, action: &'static str },
-    #[error("the job has no time left at which it could run; give it another schedule")]
+    #[error("the schedule of the job has no future run time; set another schedule")]
     NeverDue,
-    #[error("the job is under way in run `{run_id}`; wait for its end, cancel it, or set `overlap` to another policy")]
+    #[error("run `{run_id}` of the job is in progress; wait until it ends, cancel it, or set another `overlap` policy")]
     RunInProgress { run_id: String },
-    #[error("run limit of the job reached ({limit} open runs); wait until some have ended, or cancel them")]
+    #[error("open run limit of the job reached ({limit}); wait until runs end, or cancel runs")]
     TooManyOpenRuns { limit: usize },
-    #[error("the run is over already, it is {}", .status.as_str())]
+    #[error("the run has already ended with the status {}", .status.as_str())]
     RunOver { status: RunStatus },
-    #[error("the job is part of the chain `{chain}`; delete that first")]
+    #[error("the job is part of the chain `{chain}`; delete the chain first")]
     InChain { chain: String },
-    #[error("{limit} chains begin with this job, which is the limit; delete one of them first")]
+    #[error("chain limit of the job reached ({limit} chains start with it); delete one of the chains first")]
     TooManyChains { limit: usize },
-    #[error("there are {limit} jobs, which is as many as are kept; delete some first")]
+    #[error("job limit reached ({limit}); delete a job first")]
     TooManyJobs { limit: u64 },
-    #[error("the agent has planned {limit} active jobs by itself, which is as many as it may; call some off first")]
+    #[error("limit of active jobs created by the agent reached ({limit}); cancel one of the jobs first")]
     TooManyOfAgent { limit: u64 },
     #[error(
-        "no schedule was understood in the text; say it as in `every weekday at 9`, `in 20 minutes` or `on the 1st at \
+        "no schedule found in the text; use a form such as `every weekday at 9`, `in 20 minutes` or `on the 1st at \
          8:30`{hint}"
     )]
     NotUnderstood { hint: &'static str },
-    #[error("the text was not understood, and the model that was asked gave no answer: {reason}")]
+    #[error("the text was not understood, and the model call failed: {reason}")]
     NoAnswer { reason: String },
     #[error(transparent)]
     Agent(#[from] AgentError),
@@ -57,7 +57,7 @@ pub enum SchedulerError {
     Engine(#[from] EngineError),
     #[error(transparent)]
     Notify(#[from] NotifyError),
-    #[error("jobs cannot be read or stored now")]
+    #[error("failed to read or update jobs; retry")]
     Store(#[from] StoreError),
 }
 

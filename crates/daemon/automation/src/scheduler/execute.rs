@@ -1,7 +1,7 @@
 //! Execution of runs: claim, evaluate the condition, acquire a provider permit, start the turn.
 //!
 //! A run is `running` once it is claimed. Its session starts when its provider has a free permit. A thousand runs of
-//! the same second therefore call the provider only a few at a time.
+//! the same second therefore make only a few concurrent calls to the provider.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -247,7 +247,7 @@ async fn begin(
     }
     let agent = scheduler.agents().get(job.agent_id.as_str()).await.map_err(|error| match error {
         AgentError::Store(error) => error.into(),
-        other => StartFailure::Ended(Outcome::failed("the agent of the job is not there any more"), other.code()),
+        other => StartFailure::Ended(Outcome::failed("the agent of the job was deleted"), other.code()),
     })?;
     drop(preparing);
     let background = scheduler.engine().background_permit(job.id.as_str(), &agent, job.model.as_deref()).await?;

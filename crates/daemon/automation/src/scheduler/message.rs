@@ -25,7 +25,7 @@ pub(super) fn notification(job: &Job, run: &Run, rule: &DeliveryRule, outcome: &
     let subject = if is_success { job.name.clone() } else { format!("{} failed", job.name) };
     let text = match (is_success, &outcome.output, &outcome.error) {
         (true, Some(output), _) => output.clone(),
-        (true, None, _) => "The job is done; it had nothing to say.".to_owned(),
+        (true, None, _) => "The job completed without output.".to_owned(),
         (false, _, Some(error)) => format!("The job \"{}\" failed: {error}", job.name),
         (false, _, None) => format!("The job \"{}\" failed.", job.name),
     };

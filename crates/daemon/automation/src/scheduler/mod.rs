@@ -111,13 +111,13 @@ impl Domain for Scheduler {
 impl Scheduler {
     fn metrics(&self) -> MetricList {
         let mut metrics = MetricList::default();
-        let family = Family::gauge("svc_scheduler_jobs_active", "Jobs of the scheduler that wait for their next run.");
+        let family = Family::gauge("svc_scheduler_jobs_active", "Active jobs of the scheduler.");
         metrics.read(family, self, async |scheduler| Ok(Sample::one(scheduler.count_active().await?)));
-        let help = "Runs of jobs by how they ended here, since the daemon started.";
+        let help = "Job runs that ended in this daemon, by status, since it started.";
         metrics.read(Family::counter("svc_scheduler_runs_total", help).by(&["status"]), self, async |scheduler| {
             Ok(Sample::each(scheduler.counts().ended().into_iter().map(|(status, runs)| (status.as_str(), runs))))
         });
-        let help = "How long after its slot the newest run was taken up here.";
+        let help = "Delay between the slot and the start of the newest run in this daemon, in seconds.";
         metrics.read(Family::gauge("svc_scheduler_lateness_seconds", help), self, async |scheduler| {
             Ok(Sample::seconds(scheduler.counts().lateness()))
         });

@@ -24,7 +24,7 @@ impl ValidateRestored for ValidateJobs {
 
 async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
     if jobs::has_due_deleted_job(read).await? {
-        return Ok(Some("a deleted job in it is due".to_owned()));
+        return Ok(Some("the archive contains a deleted job that is due".to_owned()));
     }
     let mut after = String::new();
     loop {
@@ -61,7 +61,11 @@ fn fault_of_job(job: &Job) -> Option<String> {
     let mut problems = Problems::new();
     let _ = job.clone().apply(&JobFields::default(), &mut problems);
     let is_due = job.next_run_at.is_some();
-    problems.require(!is_due || job.status == JobStatus::Active, "next_run_at", "is set, though it is not active");
+    problems.require(
+        !is_due || job.status == JobStatus::Active,
+        "next_run_at",
+        "is set although the job is not active",
+    );
     let found = problems.into_result().err()?;
     Some(format!("the job `{}` is not valid: {}", shown(&job.name), format_problems(&found)))
 }

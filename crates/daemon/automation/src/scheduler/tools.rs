@@ -139,7 +139,7 @@ struct CancelInput {
 
 fn parse<I: DeserializeOwned>(input: Map<String, Value>) -> Result<I, ToolError> {
     serde_json::from_value(Value::Object(input))
-        .map_err(|error| ToolError::Invalid(format!("the input does not fit: {error}")))
+        .map_err(|error| ToolError::Invalid(format!("the input is not valid: {error}")))
 }
 
 /// Converts an error to one that the model can act on.
@@ -184,7 +184,7 @@ impl SchedulerTool {
         let spec = match (input.schedule, input.when) {
             (Some(spec), _) => spec,
             (None, Some(when)) => self.parse_when(&when)?,
-            (None, None) => return Err(ToolError::Invalid("say when: give `when` or `schedule`".to_owned())),
+            (None, None) => return Err(ToolError::Invalid("`when` or `schedule` is required".to_owned())),
         };
         let fields = JobFields {
             name: Some(input.name),
@@ -209,7 +209,7 @@ impl SchedulerTool {
         match parsed {
             Some(parsed) if parsed.confidence >= MIN_CONFIDENCE => Ok(parsed.schedule.spec()),
             _ => Err(ToolError::Invalid(format!(
-                "`{when}` is not understood as a time; say it as in \"every weekday at 9\", or give `schedule`"
+                "`{when}` was not understood as a time; use a form such as \"every weekday at 9\", or set `schedule`"
             ))),
         }
     }
@@ -226,7 +226,7 @@ impl SchedulerTool {
         let deleted = self.scheduler.delete(&JobId::from(input.id), Some(agent)).await;
         deleted.map_err(|error| match error {
             SchedulerError::JobNotFound { .. } => {
-                ToolError::Invalid("there is no such job of yours; schedule_list shows the ids".to_owned())
+                ToolError::Invalid("the agent has no job with this id; list its jobs with schedule_list".to_owned())
             }
             other => tool_error(&other),
         })?;

@@ -121,7 +121,7 @@ async fn token_is_not_sent_to_a_redirect_target() {
     // Only the owner may configure private addresses.
     let app = Slack::new(config.clone(), client(Trust::Owner));
     let refused = fetch(&app, &request).await.unwrap_err();
-    assert!(refused.to_string().contains("agents and what they read may not reach"), "{refused}");
+    assert!(refused.to_string().contains("agents must not access"), "{refused}");
     assert_eq!(other.requests().len(), 0);
     let policy = NetPolicy { allowed_hosts: vec!["127.0.0.1".parse().unwrap()], ..NetPolicy::default() };
     let app = Slack::new(config, GuardedClient::new(PolicyHandle::new(policy), Trust::Owner));
@@ -175,7 +175,7 @@ async fn teams_pictures_and_uploads_are_fetched() {
     activity["attachments"] = json!([{"contentType": "image/png", "contentUrl": "https://127.0.0.1:1/p1"}]);
     let given = fake.tokens_given();
     let refused = fetch(&app, &fake.event(&activity)).await.unwrap_err();
-    assert!(refused.to_string().contains("may not reach"), "{refused}");
+    assert!(refused.to_string().contains("must not access"), "{refused}");
     assert_eq!(fake.tokens_given(), given);
 }
 

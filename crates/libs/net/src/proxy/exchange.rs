@@ -28,7 +28,7 @@ pub(super) async fn forward(
 ) -> Response<Body> {
     let websocket = asks_for_websocket(&request).then(|| hyper::upgrade::on(&mut request));
     let Ok(()) = prepare(&mut request, target, websocket.is_some()) else {
-        return refusal::text_response(StatusCode::BAD_REQUEST, "the address cannot be sent on");
+        return refusal::text_response(StatusCode::BAD_REQUEST, "the URL cannot be forwarded");
     };
     let Upstream { stream, meter } = upstream;
     let opened = http1::Builder::new()
@@ -65,7 +65,7 @@ pub(super) async fn forward(
     let Some(client) = websocket.filter(|_| names_websocket(response.headers())) else {
         return refusal::text_response(
             StatusCode::BAD_GATEWAY,
-            "the server switched to a protocol that nobody asked for",
+            "the server switched to a protocol that was not requested",
         );
     };
     let server = hyper::upgrade::on(&mut response);

@@ -19,13 +19,13 @@ const BACKLOG: i32 = 128;
 /// Reason why a proxy could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    #[error("no socket could be made at {}; check that its folder exists and may be written to", path.display())]
+    #[error("could not create a socket at {}; check that its directory exists and is writable", path.display())]
     Socket { path: PathBuf, source: io::Error },
     #[error("{} is in use by another process or is not a socket; choose another path or remove it", path.display())]
     Occupied { path: PathBuf },
-    #[error("the socket {} could not be given to user {uid}; only root can do that", path.display())]
+    #[error("could not change the owner of the socket {} to user {uid}; this requires root", path.display())]
     Owner { path: PathBuf, uid: u32, source: io::Error },
-    #[error("no port could be opened on 127.0.0.1")]
+    #[error("could not open a port on 127.0.0.1")]
     Port { source: io::Error },
 }
 

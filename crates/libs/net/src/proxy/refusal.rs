@@ -30,7 +30,7 @@ pub(super) fn error_response(error: &NetError) -> Response<Body> {
 }
 
 pub(super) fn credential_missing() -> Response<Body> {
-    let mut response = text_response(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "this proxy needs its credential");
+    let mut response = text_response(StatusCode::PROXY_AUTHENTICATION_REQUIRED, "this proxy requires a credential");
     response.headers_mut().insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"agentd\""));
     response
 }

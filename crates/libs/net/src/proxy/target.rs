@@ -20,7 +20,7 @@ pub(super) fn parse_target<B>(request: &Request<B>) -> Result<Target, &'static s
 }
 
 fn parse_connect(uri: &Uri) -> Result<Target, &'static str> {
-    const FORM: &str = "CONNECT takes a host and a port, such as example.com:443";
+    const FORM: &str = "CONNECT requires a host and a port, such as example.com:443";
     let authority = uri.authority().ok_or(FORM)?;
     if authority.as_str().contains('@') || uri.path_and_query().is_some() {
         return Err(FORM);
@@ -34,23 +34,23 @@ fn parse_connect(uri: &Uri) -> Result<Target, &'static str> {
 fn parse_absolute(uri: &Uri) -> Result<Target, &'static str> {
     match uri.scheme_str() {
         Some("http") => {}
-        Some("https") => return Err("addresses that start with https:// are reached with CONNECT"),
-        Some(_) => return Err("this proxy speaks HTTP alone"),
-        None => return Err("this is a proxy: requests name the whole address, such as http://example.com/"),
+        Some("https") => return Err("https:// URLs require CONNECT"),
+        Some(_) => return Err("this proxy supports only HTTP"),
+        None => return Err("a proxy request must contain an absolute URL, such as http://example.com/"),
     }
     let host = parse_host(uri.host().unwrap_or_default())?;
     // Both parsers must agree on the host; otherwise, one of them could be deceived.
-    let url = Url::parse(&uri.to_string()).map_err(|_| "the address cannot be read")?;
+    let url = Url::parse(&uri.to_string()).map_err(|_| "the URL is not valid")?;
     let port = uri.port_u16().unwrap_or(80);
     let agrees = url.host().is_some_and(|seen| seen.to_owned() == host) && url.port_or_known_default() == Some(port);
     if !agrees {
-        return Err("the address can be read in two ways");
+        return Err("the URL is ambiguous");
     }
     Ok(Target { host, port })
 }
 
 fn parse_host(host: &str) -> Result<Host, &'static str> {
-    Host::parse(host).map_err(|_| "the host is neither a name nor an address")
+    Host::parse(host).map_err(|_| "the host is neither a name nor an IP address")
 }
 
 impl Target {

@@ -108,7 +108,7 @@ async fn other_requests_are_rejected_with_a_message() {
     let bench = Bench::start(Trust::Owner);
     for (request, says) in [
         (get("https://local.example/"), "CONNECT"),
-        (get("/path"), "this is a proxy"),
+        (get("/path"), "an absolute URL"),
         (get("ftp://local.example/"), "HTTP"),
         ("CONNECT local.example HTTP/1.1\r\n\r\n".to_owned(), "a port"),
     ] {

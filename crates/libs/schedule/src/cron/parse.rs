@@ -83,17 +83,17 @@ impl CronExpression {
 
 fn check_text(text: &str) -> Result<(), CronError> {
     if text.is_empty() {
-        return Err(CronError::whole("is empty; give five fields such as `0 9 * * 1-5`, or a name such as `@daily`"));
+        return Err(CronError::whole("is empty; use five fields such as `0 9 * * 1-5`, or a name such as `@daily`"));
     }
     if text.len() > MAX_EXPRESSION_LENGTH {
         return Err(CronError::whole(format!("is longer than {MAX_EXPRESSION_LENGTH} characters")));
     }
     if let Some(bad) = text.chars().find(|c| !c.is_ascii() || (c.is_ascii_control() && *c != '\t')) {
-        return Err(CronError::whole(format!("contains {bad:?}, which no cron expression has")));
+        return Err(CronError::whole(format!("contains {bad:?}, which is not permitted in a cron expression")));
     }
     let upper = text.to_ascii_uppercase();
     if upper.starts_with("TZ=") || upper.starts_with("CRON_TZ=") {
-        return Err(CronError::whole("begins with a time zone, which belongs into the field `timezone`"));
+        return Err(CronError::whole("starts with a time zone; set the field `timezone` instead"));
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ fn named(name: &str) -> Result<&'static str, CronError> {
         "weekly" => Ok("0 0 * * 0"),
         "daily" | "midnight" => Ok("0 0 * * *"),
         "hourly" => Ok("0 * * * *"),
-        "reboot" => Err(CronError::whole("`@reboot` names no time; give five fields, or a name such as `@daily`")),
+        "reboot" => Err(CronError::whole("`@reboot` is not a time; use five fields, or a name such as `@daily`")),
         name if name.starts_with("every") => {
             Err(CronError::whole("`@every` is not cron; use the type `every` with an interval in seconds"))
         }
@@ -119,7 +119,7 @@ fn named(name: &str) -> Result<&'static str, CronError> {
 fn wrong_count(fields: &[&str]) -> CronError {
     let count = fields.len();
     let hint = match count {
-        6 | 7 => "; seconds and years have no field here, and for seconds there is the type `every`",
+        6 | 7 => "; seconds and years are not supported; for seconds use the type `every`",
         _ => "",
     };
     CronError::whole(format!(
@@ -182,10 +182,10 @@ fn parse_item(field: CronField, item: &str, parsed: &mut Field) -> Result<(), Cr
 fn foreign(field: CronField, item: &str) -> Option<String> {
     let upper = item.to_ascii_uppercase();
     if item.contains('?') {
-        return Some(format!("`{item}`: `?` is not used here; write `*`"));
+        return Some(format!("`{item}`: `?` is not supported; use `*`"));
     }
     if upper.starts_with('H') && field != CronField::Weekday {
-        return Some(format!("`{item}`: `H` is not used here; {}", field.allowed()));
+        return Some(format!("`{item}`: `H` is not supported; {}", field.allowed()));
     }
     match field {
         CronField::DayOfMonth if upper.contains('W') => {
@@ -195,7 +195,7 @@ fn foreign(field: CronField, item: &str) -> Option<String> {
             Some(format!("`{item}`: days before the last are not supported; {}", field.allowed()))
         }
         CronField::Weekday if upper == "L" => {
-            Some(format!("`{item}`: say which weekday, such as `5L` for the last Friday; {}", field.allowed()))
+            Some(format!("`{item}`: specify the weekday, such as `5L` for the last Friday; {}", field.allowed()))
         }
         _ => None,
     }
@@ -209,7 +209,7 @@ fn parse_weekday_of_month(item: &str, parsed: &mut Field) -> Result<bool, CronEr
         let week = match week.as_bytes() {
             [digit @ b'1'..=b'5'] => usize::from(digit - b'1'),
             _ => {
-                return Err(CronError::of(field, format!("`{item}`: after `#` comes which one of the month, 1 to 5")));
+                return Err(CronError::of(field, format!("`{item}`: the number after `#` must be 1 to 5")));
             }
         };
         parsed.nth_weekdays[week] |= 1 << weekday;
@@ -235,7 +235,7 @@ fn parse_range(field: CronField, item: &str, start: &str, end: &str) -> Result<(
         let greatest = if field == CronField::Weekday { 6 } else { greatest };
         return Err(CronError::of(
             field,
-            format!("`{item}` runs backwards; write `{from}-{greatest},{least}-{to}` to go over the end"),
+            format!("`{item}` runs backwards; write `{from}-{greatest},{least}-{to}` to wrap around the end"),
         ));
     }
     Ok((from, to))
@@ -247,12 +247,12 @@ fn parse_step(field: CronField, item: &str, step: &str) -> Result<u8, CronError>
         CronError::of(field, format!("`{item}`: the step after `/` must be a whole number from 1 to {greatest}"))
     })?;
     match u8::try_from(number) {
-        Ok(0) => Err(CronError::of(field, format!("`{item}`: a step of 0 never moves on; use 1 to {greatest}"))),
+        Ok(0) => Err(CronError::of(field, format!("`{item}`: the step must not be 0; use 1 to {greatest}"))),
         Ok(step) if step <= greatest => Ok(step),
         _ => Err(CronError::of(
             field,
             format!(
-                "`{item}`: a step of {number} leaves the field, which ends at {greatest}; for long intervals use the \
+                "`{item}`: a step of {number} exceeds the maximum of the field, {greatest}; for long intervals use the \
                  type `every`"
             ),
         )),

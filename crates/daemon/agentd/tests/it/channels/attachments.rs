@@ -92,7 +92,7 @@ async fn unavailable_attachment_is_named_with_its_reason() {
     let channel = channel(true).await;
     channel.telegram.put_file("long", FakeFile::Unannounced((20 << 20) + 1));
     channel.telegram.put_file("moved", FakeFile::Redirect("http://127.0.0.1:1/x".parse().unwrap()));
-    let cases = [("gone", "invalid file_id"), ("long", "the file exceeds 20 MiB"), ("moved", "may not reach")];
+    let cases = [("gone", "invalid file_id"), ("long", "the file exceeds 20 MiB"), ("moved", "must not access")];
     for (id, (file, reason)) in (1..).zip(cases) {
         channel.send_file(id, ADA, file, "plan.pdf").await;
         let asked = channel.model_requests().pop().unwrap();

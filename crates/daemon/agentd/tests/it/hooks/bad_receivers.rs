@@ -60,7 +60,7 @@ async fn connection_errors_fail_the_delivery() {
     .await;
     assert_failed(&attempt(&app, &speaks_otherwise).await, "127.0.0.1");
     let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_failed(&attempt(&app, &format!("http://{unused}/")).await, "did not accept a connection");
+    assert_failed(&attempt(&app, &format!("http://{unused}/")).await, "could not connect to");
     assert_failed(&attempt(&app, "http://no-such-host.invalid/").await, "could not be resolved");
 }
 
@@ -129,7 +129,7 @@ async fn hanging_and_slow_receivers_fail_at_the_time_limit() {
     settle(&app).await;
     for id in ids {
         let list = deliveries(&app, &id).await;
-        assert_failed(&list["deliveries"][0], "did not answer in time");
+        assert_failed(&list["deliveries"][0], "did not respond in time");
         assert!(list["deliveries"][0]["duration_ms"].as_u64().unwrap() >= 9_000, "{list}");
     }
     assert_eq!(queue_stats(&app).await["failed"], 2);

@@ -190,7 +190,7 @@ async fn suggestion_is_made_once() {
     assert_eq!(turns[0]["cause_id"], "monday,tuesday,wednesday,thursday,friday@09:00");
     assert_eq!(turns[0]["reason"], suggested[0]["reason"]);
     let told = proactive_requests(&talk)[0].body["messages"].to_string();
-    assert!(told.contains("You were there between 09:00 and 10:00") && told.contains("monday, tuesday"), "{told}");
+    assert!(told.contains("You were active between 09:00 and 10:00") && told.contains("monday, tuesday"), "{told}");
     assert_eq!(app.get("/api/notifications").send().await.expect_status(200).json()["total"], 1);
 
     advance(app, DAY);

@@ -238,7 +238,7 @@ async fn chain_step_beyond_the_run_limit_is_skipped() {
     let run = &chain_runs(app, &chain).await[0];
     assert_eq!(steps(run), [(&*root, "success"), (&*busy, "skipped")]);
     let skipped = runs(app, &busy).await.into_iter().find(|run| run["status"] == "skipped").expect("a skipped run");
-    assert_eq!(skipped["error"], "100 runs of the job were open already");
+    assert_eq!(skipped["error"], "open run limit of the job reached (100)");
     others.open();
 }
 

@@ -132,7 +132,7 @@ async fn buffered_run_is_cancelled_by_a_pause() {
     app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
     let stopped = run(app, &made, &waiting).await;
     assert_eq!(stopped["status"], "cancelled");
-    assert_eq!(stopped["error"], "The job was paused before the run began.");
+    assert_eq!(stopped["error"], "The job was paused before the run started.");
     gate.open();
     let done = wait_for_run(app, &made, &first, |run| run["completed_at"] != Value::Null).await;
     assert_eq!((&done["status"], &job(app, &made).await["status"]), (&json!("success"), &json!("paused")));

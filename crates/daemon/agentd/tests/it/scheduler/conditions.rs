@@ -81,8 +81,8 @@ async fn invalid_condition_is_rejected_with_a_specific_reason() {
     let app = &talk.app;
     for (expression, reason) in [
         ("last_run == null || last_run.completed_at < now", "`timestamp(…)` around the text"),
-        ("last_run != null || job.nothing == 1", "there is no field `nothing` in `job`; there are: "),
-        ("run_count > 0 || last_run.nothing == 1", "there is no field `nothing` in `last_run`"),
+        ("last_run != null || job.nothing == 1", "`job` has no field `nothing`; its fields are "),
+        ("run_count > 0 || last_run.nothing == 1", "`last_run` has no field `nothing`"),
         ("1 / run_count > 0", "when `run_count` is 0"),
         ("now.getHours('Nowhere/X') < 9", "`Nowhere/X` is no time zone"),
     ] {
@@ -90,6 +90,6 @@ async fn invalid_condition_is_rejected_with_a_specific_reason() {
         let refused = refused.expect_error(400, "invalid_request");
         assert_eq!(refused.bad_fields(), ["condition.expression"], "{expression}");
         assert!(refused.text().contains(reason), "{expression}: {}", refused.text());
-        assert!(!refused.text().contains("begin with"), "{expression}: {}", refused.text());
+        assert!(!refused.text().contains("start the expression"), "{expression}: {}", refused.text());
     }
 }

@@ -49,7 +49,7 @@ async fn overlapping_slot_is_skipped_and_recorded() {
     let (talk, gate, _workers, job, _) = overlapped("skip").await;
     let list = runs(&talk.app, &job).await;
     assert_eq!(statuses(&list), ["running", "skipped"]);
-    assert_eq!(list[1]["error"], "the run before was still under way");
+    assert_eq!(list[1]["error"], "the previous run was still in progress");
     assert_eq!(list[1]["scheduled_for"], "2026-01-05T09:20:00.000Z");
     gate.open();
     assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["success", "skipped"]);
@@ -82,7 +82,7 @@ async fn allow_policy_runs_concurrently() {
 async fn cancel_other_policy_replaces_the_run() {
     let (talk, gate, _workers, job, first) = overlapped("cancel_other").await;
     let replaced = wait_for_run(&talk.app, &job, &first, |run| run["status"] == "cancelled").await;
-    assert_eq!(replaced["error"], "A later slot of the job took its place.");
+    assert_eq!(replaced["error"], "The run was replaced by a later slot of the job.");
     gate.open();
     assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["cancelled", "success"]);
 }
@@ -124,7 +124,7 @@ async fn open_runs_of_a_job_are_limited() {
     let list = wait_for_runs(app, &job, 101).await;
     assert_eq!(
         (&list[100]["status"], &list[100]["error"]),
-        (&json!("skipped"), &json!("100 runs of the job were open already"))
+        (&json!("skipped"), &json!("open run limit of the job reached (100)"))
     );
     gate.open();
     wait_until_over(app, &job).await;

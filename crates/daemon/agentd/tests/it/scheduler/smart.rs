@@ -77,7 +77,7 @@ async fn habits_become_suggestions_usable_as_schedules() {
     let first = &found["suggestions"][0];
     assert_eq!(first["time"], "09:00", "{found}");
     assert_eq!(first["days"], json!(["monday", "tuesday", "wednesday", "thursday", "friday"]));
-    assert_eq!(first["reason"], "You were there between 09:00 and 10:00 on 10 of the last 10 weekdays");
+    assert_eq!(first["reason"], "You were active between 09:00 and 10:00 on 10 of the last 10 weekdays");
     let job = with(every(60), &json!({"schedule": first["schedule"]}));
     assert_eq!(create(&app, &job).await["schedule"]["expression"], "0 9 * * 1-5");
     // Suggestions use the time zone of the profile and the language of the interface.
@@ -86,7 +86,7 @@ async fn habits_become_suggestions_usable_as_schedules() {
     let found = get(&app, "smart/suggestions").await;
     assert_eq!(found["suggestions"][0]["time"], "04:00");
     assert!(
-        found["suggestions"][0]["reason"].as_str().is_some_and(|text| text.contains("der letzten 10 Werktage da")),
+        found["suggestions"][0]["reason"].as_str().is_some_and(|text| text.contains("der letzten 10 Werktage aktiv")),
         "{found}"
     );
 }

@@ -89,5 +89,8 @@ async fn jobs_of_the_owner_do_not_count_toward_the_limit_of_the_agent() {
     let db = talk.app.running().context().db.clone();
     db.write::<_, agentd_store::StoreError, _>(mark_as_agent_jobs).await.expect("written");
     let refused = ask(&talk).await;
-    assert!(refused["output"].to_string().contains("100 active jobs by itself"), "{refused}");
+    assert!(
+        refused["output"].to_string().contains("limit of active jobs created by the agent reached (100)"),
+        "{refused}"
+    );
 }

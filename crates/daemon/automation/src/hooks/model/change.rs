@@ -219,7 +219,7 @@ fn check_source(hook: &Hook, problems: &mut Problems) {
         HookType::Python => problems.require(
             source.is_some_and(|source| !source.trim().is_empty() && source.len() <= MAX_SOURCE_BYTES),
             "source_code",
-            format!("is required for python hooks, at most {MAX_SOURCE_BYTES} bytes"),
+            format!("is required for python hooks and must have at most {MAX_SOURCE_BYTES} bytes"),
         ),
         HookType::Http | HookType::Builtin => {
             problems.require(source.is_none(), "source_code", "is only permitted for python hooks");

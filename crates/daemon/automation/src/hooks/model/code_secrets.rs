@@ -90,7 +90,7 @@ pub(super) fn seal(hook: &mut Hook, before: &Map<String, Value>, problems: &mut 
             *value = json!({"set": true});
         }
     });
-    problems.require(count <= MAX_SECRETS, "config", format!("may contain at most {MAX_SECRETS} secrets"));
+    problems.require(count <= MAX_SECRETS, "config", format!("must contain at most {MAX_SECRETS} secrets"));
     if let Value::Object(config) = whole {
         hook.config = config;
     }

@@ -24,7 +24,7 @@ impl Template {
     /// field name.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
-            return Err(format!("may have at most {MAX_BYTES} bytes"));
+            return Err(format!("must have at most {MAX_BYTES} bytes"));
         }
         Pieces::parse(text, placeholder).map(Self)
     }

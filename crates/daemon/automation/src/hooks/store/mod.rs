@@ -62,8 +62,8 @@ fn hook(row: &Row, database: &str) -> Result<Hook, StoreError> {
 }
 
 fn parse_filter(text: &str) -> Result<Filter, String> {
-    let source: Value = serde_json::from_str(text).map_err(|_| "its filter is no JSON".to_owned())?;
-    Filter::parse(&source).map_err(|problem| format!("its filter {}", problem.message))
+    let source: Value = serde_json::from_str(text).map_err(|_| "the filter is not valid JSON".to_owned())?;
+    Filter::parse(&source).map_err(|problem| format!("the filter {}", problem.message))
 }
 
 /// Version of the stored hooks, used to validate the cache: a change counter and the database id.

@@ -19,6 +19,7 @@ pub(super) struct PushKey {
     public_key: String,
 }
 
+/// Keys of a push subscription.
 #[derive(Debug, Deserialize, ToSchema)]
 struct PushKeys {
     /// Public key of the browser, a P-256 point of 65 bytes in base64url.

@@ -77,11 +77,15 @@ impl Job {
             self.goal = goal.trim().to_owned();
         }
         problems.require(!self.name.is_empty(), "name", "is required and must not be blank");
-        problems.require(!self.goal.is_empty(), "goal", "is required: say what the agent is to do");
-        problems.require(self.name.chars().count() <= MAX_NAME_CHARACTERS, "name", "has 200 characters at most");
-        problems.require(self.goal.chars().count() <= MAX_GOAL_CHARACTERS, "goal", "has 20,000 characters at most");
+        problems.require(!self.goal.is_empty(), "goal", "is required; describe the task for the agent");
+        problems.require(self.name.chars().count() <= MAX_NAME_CHARACTERS, "name", "must have at most 200 characters");
+        problems.require(
+            self.goal.chars().count() <= MAX_GOAL_CHARACTERS,
+            "goal",
+            "must have at most 20,000 characters",
+        );
         for (field, text) in [("name", &self.name), ("goal", &self.goal)] {
-            problems.require(!text.contains('\0'), field, "must not contain the character NUL");
+            problems.require(!text.contains('\0'), field, "must not contain the NUL character");
         }
         let url_secrets = self.apply_delivery(&wanted.delivery, problems);
         let condition_before = self.condition.clone();
@@ -97,9 +101,13 @@ impl Job {
         self.execution_mode = wanted.execution_mode.unwrap_or(self.execution_mode);
         self.time_limit_seconds = wanted.time_limit_seconds.unwrap_or(self.time_limit_seconds);
         let is_limit = (1..=MAX_TIME_LIMIT_SECONDS).contains(&self.time_limit_seconds);
-        problems.require(is_limit, "time_limit_seconds", "is between 1 and 86,400 (a day)");
+        problems.require(is_limit, "time_limit_seconds", "must be between 1 and 86,400 (one day)");
         if let Patch::Set(model) = &wanted.model {
-            problems.require(!model.trim().is_empty(), "model", "must not be blank; null takes the agent's model");
+            problems.require(
+                !model.trim().is_empty(),
+                "model",
+                "must not be blank; use null for the model of the agent",
+            );
         }
         wanted.model.clone().apply(&mut self.model);
         if let Some(condition) = &self.condition {

@@ -105,7 +105,7 @@ pub(crate) fn fault(expression: &str, job: &Job) -> Option<String> {
     for (variable, fields) in [("job", job_value(job)), ("last_run", example_run(job))] {
         let known: Vec<&str> = fields.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         if let Some(field) = condition.unknown_field(variable, &known) {
-            return Some(format!("there is no field `{field}` in `{variable}`; there are: {}", known.join(", ")));
+            return Some(format!("`{variable}` has no field `{field}`; its fields are {}", known.join(", ")));
         }
     }
     if let Err(error) = condition.evaluate(&later) {
@@ -120,8 +120,8 @@ pub(crate) fn fault(expression: &str, job: &Job) -> Option<String> {
         return Some(format!("cannot be evaluated before the first run, when `run_count` is 0: {error}"));
     }
     Some(format!(
-        "cannot be evaluated before the first run, when `last_run` and `job.last_run_at` are null: {error}; begin with \
-         `last_run == null || …`"
+        "cannot be evaluated before the first run, when `last_run` and `job.last_run_at` are null: {error}; start the \
+         expression with `last_run == null || …`"
     ))
 }
 

@@ -186,10 +186,10 @@ fn habit_reason(weekdays: &[usize], hour: usize, seen: usize, possible: usize, l
         Language::English => {
             let days = match weekdays {
                 [one] => WEEKDAYS_ENGLISH[*one],
-                [5, 6] => "days of the weekend",
+                [5, 6] => "weekend days",
                 _ => "weekdays",
             };
-            format!("You were there between {hour:02}:00 and {next:02}:00 on {seen} of the last {possible} {days}")
+            format!("You were active between {hour:02}:00 and {next:02}:00 on {seen} of the last {possible} {days}")
         }
         Language::German => {
             let days = match weekdays {
@@ -197,7 +197,9 @@ fn habit_reason(weekdays: &[usize], hour: usize, seen: usize, possible: usize, l
                 [5, 6] => "Tage am Wochenende",
                 _ => "Werktage",
             };
-            format!("Zwischen {hour:02}:00 und {next:02}:00 Uhr waren Sie an {seen} der letzten {possible} {days} da")
+            format!(
+                "Zwischen {hour:02}:00 und {next:02}:00 Uhr waren Sie an {seen} der letzten {possible} {days} aktiv"
+            )
         }
     }
 }
@@ -205,11 +207,12 @@ fn habit_reason(weekdays: &[usize], hour: usize, seen: usize, possible: usize, l
 fn quiet_reason(start: u8, end: u8, language: Language) -> String {
     match language {
         Language::English => format!(
-            "Nobody was there between {start:02}:00 and {end:02}:00 in the last {HABIT_DAYS} days: a good time for long work"
+            "No activity between {start:02}:00 and {end:02}:00 in the last {HABIT_DAYS} days: a good time for \
+             long tasks"
         ),
         Language::German => format!(
-            "Zwischen {start:02}:00 und {end:02}:00 Uhr war in den letzten {HABIT_DAYS} Tagen niemand da: eine gute Zeit \
-             für lange Arbeiten"
+            "Zwischen {start:02}:00 und {end:02}:00 Uhr gab es in den letzten {HABIT_DAYS} Tagen keine Aktivität: eine \
+             gute Zeit für lange Aufgaben"
         ),
     }
 }
@@ -258,10 +261,10 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found[0].time, "09:00");
         assert_eq!(found[0].days, ["monday", "tuesday", "wednesday", "thursday", "friday"]);
-        assert_eq!(found[0].reason, "You were there between 09:00 and 10:00 on 20 of the last 20 weekdays");
+        assert_eq!(found[0].reason, "You were active between 09:00 and 10:00 on 20 of the last 20 weekdays");
         assert_eq!(found[0].schedule, ScheduleSpec::cron("0 9 * * 1-5", "Europe/Berlin"));
         // From ten in the morning to nine in the morning, 23 hours: the middle of it.
-        assert!(found[1].reason.starts_with("Nobody was there between 10:00 and 09:00"), "{}", found[1].reason);
+        assert!(found[1].reason.starts_with("No activity between 10:00 and 09:00"), "{}", found[1].reason);
         assert_eq!(found[1].schedule.expression.as_deref(), Some("0 21 * * *"));
     }
 

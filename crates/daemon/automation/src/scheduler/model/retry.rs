@@ -97,12 +97,12 @@ impl<'de> Deserialize<'de> for BaseDelay {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let seconds = f64::deserialize(deserializer)?;
         if !seconds.is_finite() || seconds < 0.0 {
-            return Err(de::Error::custom("a delay is a number of seconds that is not negative"));
+            return Err(de::Error::custom("a delay must be a non-negative number of seconds"));
         }
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "not negative; too large is refused"
+            reason = "not negative; too large values are rejected"
         )]
         let milliseconds = (seconds * 1_000.0).round() as u64;
         Ok(Self { milliseconds })
@@ -147,12 +147,12 @@ impl RetryRule {
         problems.require(
             (1..=MAX_ATTEMPTS).contains(&self.max_attempts),
             "retry.max_attempts",
-            format!("is between 1 and {MAX_ATTEMPTS}"),
+            format!("must be between 1 and {MAX_ATTEMPTS}"),
         );
         problems.require(
             self.base_delay.milliseconds <= BaseDelay::from_seconds(MAX_BASE_SECONDS).milliseconds,
             "retry.base_delay",
-            format!("is between 0 and {MAX_BASE_SECONDS} seconds"),
+            format!("must be between 0 and {MAX_BASE_SECONDS} seconds"),
         );
     }
 

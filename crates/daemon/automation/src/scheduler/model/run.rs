@@ -22,7 +22,7 @@ pub(crate) const MAX_OPEN_RUNS: usize = 100;
 pub(crate) const MAX_OUTPUT_BYTES: usize = 100_000;
 const MAX_ERROR_BYTES: usize = 2_000;
 const INTERRUPTED: &str =
-    "The daemon was stopped before the attempt was complete; what its tools did until then stays done.";
+    "The daemon stopped before the attempt was complete; changes made by its tools until then remain.";
 
 string_enum!(
     /// Status of a run: `pending` (waiting for its due time, for other runs of its job, or for its next attempt),
@@ -80,8 +80,8 @@ impl StopReason {
     /// Returns the error message of a run stopped for this reason.
     pub(crate) fn sentence(self) -> &'static str {
         match self {
-            Self::Replaced => "A later slot of the job took its place.",
-            Self::Paused => "The job was paused before the run began.",
+            Self::Replaced => "The run was replaced by a later slot of the job.",
+            Self::Paused => "The job was paused before the run started.",
             Self::Cancel | Self::Timeout => "The run was cancelled.",
         }
     }
@@ -132,7 +132,7 @@ impl Run {
 
 /// Returns the reason of a run skipped because too many runs of its job are open.
 pub(crate) fn too_many_open_runs() -> String {
-    format!("{MAX_OPEN_RUNS} runs of the job were open already")
+    format!("open run limit of the job reached ({MAX_OPEN_RUNS})")
 }
 
 /// Delivery status of the message about a completed run.
@@ -155,7 +155,7 @@ pub struct FailedRun {
 impl FailedRun {
     #[must_use]
     pub fn error(&self) -> &str {
-        self.run.error.as_deref().unwrap_or("nothing was said about why")
+        self.run.error.as_deref().unwrap_or("no reason was recorded")
     }
 }
 
@@ -201,7 +201,7 @@ impl Outcome {
                 RunStatus::Timeout,
                 Some(format!(
                     "The attempt took longer than {time_limit_seconds} seconds; raise the job's time_limit_seconds, or \
-                     ask for less at once."
+                     split the task."
                 )),
             ),
             (SessionStatus::Cancelled, stop) => {

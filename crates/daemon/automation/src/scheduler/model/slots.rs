@@ -92,9 +92,9 @@ pub(crate) fn plan(job: &Job, open: OpenRuns, now: Timestamp) -> Plan {
             _ if is_sequential || !is_busy => None,
             OverlapPolicy::Allow if open.running + open.pending >= MAX_OPEN_RUNS => Some(too_many_open_runs()),
             OverlapPolicy::Allow => None,
-            OverlapPolicy::Skip => Some("the run before was still under way".to_owned()),
+            OverlapPolicy::Skip => Some("the previous run was still in progress".to_owned()),
             OverlapPolicy::BufferOne if open.pending > 0 => {
-                Some("another slot waits already for the end of the run before".to_owned())
+                Some("another slot is already queued until the previous run ends".to_owned())
             }
             OverlapPolicy::BufferOne => None,
             // Only `run_all` runs several slots in one tick, and those run sequentially.
@@ -117,10 +117,10 @@ pub(crate) fn plan(job: &Job, open: OpenRuns, now: Timestamp) -> Plan {
 
 fn missed_reason(policy: MisfirePolicy) -> String {
     match policy {
-        MisfirePolicy::RunOnce => "the slot was missed; of missed slots the newest alone counts".to_owned(),
-        MisfirePolicy::Skip => "the slot was missed, and the job's misfire policy leaves missed slots out".to_owned(),
+        MisfirePolicy::RunOnce => "the slot was missed; only the newest missed slot is run".to_owned(),
+        MisfirePolicy::Skip => "the slot was missed, and the job's misfire policy skips missed slots".to_owned(),
         MisfirePolicy::RunAll => {
-            format!("the slot was missed; {MAX_CAUGHT_UP} missed slots at most are made up for")
+            format!("the slot was missed; at most {MAX_CAUGHT_UP} missed slots are run")
         }
     }
 }

@@ -270,7 +270,7 @@ pub(super) async fn pause_job(
     params(("id" = String, Path, description = "Job id"), IdempotencyKey),
     responses(
         (status = 200, body = JobView),
-        (status = 409, body = ErrorBody, description = "The job is not paused, or its schedule has no time left"),
+        (status = 409, body = ErrorBody, description = "The job is not paused, or its schedule has no future run time"),
     ),
 )]
 pub(super) async fn resume_job(

@@ -50,7 +50,7 @@ pub(super) struct ParsedView {
     post, path = "/api/scheduler/parse-nl", tag = "scheduler", request_body = ParseBody,
     responses(
         (status = 200, body = ParsedView),
-        (status = 400, body = ErrorBody, description = "No schedule was understood"),
+        (status = 400, body = ErrorBody, description = "No schedule was found in the text"),
         (status = 502, body = ErrorBody, description = "The model call failed"),
     ),
 )]
@@ -60,7 +60,7 @@ pub(super) async fn parse_schedule(
     Json(body): Json<ParseBody>,
 ) -> Answer<ParsedView> {
     if body.text.trim().is_empty() || body.text.chars().count() > MAX_TEXT_LENGTH {
-        let message = format!("must hold words, and {MAX_TEXT_LENGTH} characters at most");
+        let message = format!("must not be blank and must have at most {MAX_TEXT_LENGTH} characters");
         return Err(ApiError::invalid(vec![FieldProblem { field: "text".to_owned(), message }]));
     }
     let parsed = scheduler.parse_plain(&body.text, caller.key_id()).await?;

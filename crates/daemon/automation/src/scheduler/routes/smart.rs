@@ -149,15 +149,15 @@ impl CalendarQuery {
             problems.require(
                 start.is_none() || end.is_some(),
                 "end",
-                "is required where 31 days later no year has four digits",
+                "is required, because the default end is after the year 9999",
             );
         }
         if let (Some(start), Some(end)) = (start, end) {
-            problems.require(start < end, "end", "must lie after start");
+            problems.require(start < end, "end", "must be after start");
             problems.require(
                 end.since(start).as_secs() <= (MAX_DAYS + 1) * 86_400,
                 "end",
-                "lies 92 days after start at most",
+                "must be at most 92 days after start",
             );
         }
         problems.into_result()?;

@@ -40,7 +40,11 @@ impl Scheduler {
             let known = chains::known_jobs(tx, &chain.jobs).await?;
             let mut problems = Problems::new();
             for (position, job) in chain.jobs.iter().enumerate() {
-                problems.require(known.contains(job), &format!("jobs[{position}]"), "is no job that is there");
+                problems.require(
+                    known.contains(job),
+                    &format!("jobs[{position}]"),
+                    "is not the id of a job; list jobs with GET /api/scheduler/jobs",
+                );
             }
             problems.into_result().map_err(SchedulerError::Invalid)?;
             for root in chain.roots() {

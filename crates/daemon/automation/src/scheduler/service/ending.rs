@@ -85,7 +85,7 @@ impl Scheduler {
             // The session may have reported its result meanwhile.
             let Some(run) = runs::find_by_session(tx, &session).await? else { return Ok(()) };
             let job = jobs::find_job(tx, &run.job_id).await?;
-            let outcome = Outcome::ended(status, "The log of the attempt is gone.");
+            let outcome = Outcome::ended(status, "The log of the attempt was deleted.");
             scheduler.end_attempt(tx, &run, job.as_ref(), outcome, run.attempt).await?;
             Ok::<_, SchedulerError>(())
         };

@@ -149,7 +149,7 @@ impl Scheduler {
         let url = job.apply(fields, &mut problems);
         self.check_address(&job, None, &mut problems);
         if schedule.is_some() && !job.count_from(now) {
-            problems.add("schedule", "has no time left at which it could run");
+            problems.add("schedule", "has no future run time");
         }
         problems.into_result().map(|()| (job, url))
     }
@@ -187,7 +187,7 @@ impl Scheduler {
         if let Schedule::At(at) = &schedule
             && at.instant() <= now
         {
-            problems.add("schedule.datetime", format!("lies in the past: it is {now}"));
+            problems.add("schedule.datetime", format!("must not be in the past; the current time is {now}"));
             return None;
         }
         Some(schedule)
@@ -210,7 +210,7 @@ impl Scheduler {
             problems.require(
                 wanted.status.is_none_or(|status| status == job.status),
                 "status",
-                "changes with POST /api/scheduler/jobs/{id}/pause and /resume",
+                "cannot be changed here; use POST /api/scheduler/jobs/{id}/pause and /resume",
             );
             if let Some(agent) = &agent {
                 job.agent_id.clone_from(agent);
@@ -225,7 +225,7 @@ impl Scheduler {
                     job.status = JobStatus::Active;
                 }
                 if job.status == JobStatus::Active && !job.count_from(now) {
-                    problems.add("schedule", "has no time left at which it could run");
+                    problems.add("schedule", "has no future run time");
                 }
             }
             if job.status == JobStatus::Active && job.counted_from > now {

@@ -98,7 +98,7 @@ impl Scheduler {
         now: Timestamp,
         key_id: Option<String>,
     ) -> Result<Option<PlainSchedule>, SchedulerError> {
-        const NO_MODEL: &str = "; with a default agent and a model for it, that would be asked, too";
+        const NO_MODEL: &str = "; set a default agent with a model to have the model parse other texts";
         let Ok(agent) = self.0.agents.default_agent().await else {
             return Err(SchedulerError::NotUnderstood { hint: NO_MODEL });
         };
@@ -148,7 +148,7 @@ impl Scheduler {
         };
         let next_runs: Vec<Timestamp> = schedule.occurrences(now, now).take(super::statistics::NEXT_RUNS).collect();
         if next_runs.is_empty() {
-            return refused("value", format!("is over: it is {now} now"));
+            return refused("value", format!("must not be in the past; the current time is {now}"));
         }
         Validation { problems: Vec::new(), human_readable: Some(self.human_readable(&schedule)), next_runs }
     }
@@ -161,7 +161,9 @@ fn interval_problem(value: &str) -> String {
         return "must be a whole number of seconds such as 3600".to_owned();
     }
     let size = if value.starts_with('-') { "less" } else { "more" };
-    format!("must be {MIN_INTERVAL_SECONDS} to {MAX_INTERVAL_SECONDS} seconds (ten years), and it is far {size}")
+    format!(
+        "must be {MIN_INTERVAL_SECONDS} to {MAX_INTERVAL_SECONDS} seconds (ten years); the given value is far {size}"
+    )
 }
 
 fn rules(zone: &Zone, now: Timestamp) -> String {

@@ -114,7 +114,7 @@ pub(crate) fn parse(
 ) -> Option<(Map<String, Value>, Action)> {
     let mut fields = Fields { given, problems, kept: Map::new() };
     if Value::Object(given.clone()).to_string().len() > MAX_CONFIG_BYTES {
-        fields.problems.add("config", format!("may have at most {MAX_CONFIG_BYTES} bytes"));
+        fields.problems.add("config", format!("must have at most {MAX_CONFIG_BYTES} bytes"));
         return None;
     }
     let action = match kind {

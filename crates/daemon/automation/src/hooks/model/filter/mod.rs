@@ -99,7 +99,7 @@ impl Filter {
     /// The first invalid part.
     pub fn parse(source: &Value) -> Result<Self, FilterProblem> {
         if source.to_string().len() > MAX_BYTES {
-            return Err(problem("", format!("may have at most {MAX_BYTES} bytes")));
+            return Err(problem("", format!("must have at most {MAX_BYTES} bytes")));
         }
         let mut parts = 0;
         let rule = parse_rule(source, "", 1, &mut parts)?;
@@ -130,7 +130,7 @@ fn join_path(path: &str, name: &str) -> String {
 fn parse_rule(source: &Value, path: &str, depth: usize, parts: &mut usize) -> Result<Rule, FilterProblem> {
     *parts += 1;
     if depth > MAX_DEPTH || *parts > MAX_PARTS {
-        return Err(problem(path, format!("may have at most {MAX_PARTS} parts, {MAX_DEPTH} levels deep")));
+        return Err(problem(path, format!("must have at most {MAX_PARTS} parts, {MAX_DEPTH} levels deep")));
     }
     let shape = "must be {field, op, value}, {all: […]}, {any: […]} or {not: {…}}";
     let object = source.as_object().ok_or_else(|| problem(path, shape))?;
@@ -203,7 +203,7 @@ pub(super) fn parse_path(text: &str) -> Result<Vec<String>, &'static str> {
 
 fn compile(text: &str) -> Result<Regex, String> {
     if text.len() > MAX_PATTERN {
-        return Err(format!("may have at most {MAX_PATTERN} bytes"));
+        return Err(format!("must have at most {MAX_PATTERN} bytes"));
     }
     let built = RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
     built.map_err(|error| match error {

@@ -126,10 +126,10 @@ impl Chain {
     pub(crate) fn check(&self, problems: &mut Problems) {
         let known: BTreeSet<&JobId> = self.jobs.iter().collect();
         problems.require(!self.name.trim().is_empty(), "name", "is required and must not be blank");
-        problems.require(!self.jobs.is_empty(), "jobs", "names at least one job");
-        problems.require(self.jobs.len() <= MAX_JOBS, "jobs", format!("has {MAX_JOBS} jobs at most"));
-        problems.require(self.edges.len() <= MAX_EDGES, "edges", format!("has {MAX_EDGES} edges at most"));
-        problems.require(known.len() == self.jobs.len(), "jobs", "names each job once");
+        problems.require(!self.jobs.is_empty(), "jobs", "must contain at least one job");
+        problems.require(self.jobs.len() <= MAX_JOBS, "jobs", format!("must contain at most {MAX_JOBS} jobs"));
+        problems.require(self.edges.len() <= MAX_EDGES, "edges", format!("must contain at most {MAX_EDGES} edges"));
+        problems.require(known.len() == self.jobs.len(), "jobs", "must not contain a job twice");
         let mut pairs = BTreeSet::new();
         for (position, edge) in self.edges.iter().enumerate() {
             for (end, job) in [("from", &edge.from), ("to", &edge.to)] {
@@ -138,11 +138,11 @@ impl Chain {
                 }
             }
             if !pairs.insert((&edge.from, &edge.to)) {
-                problems.add(format!("edges[{position}]"), "is there already between the same two jobs");
+                problems.add(format!("edges[{position}]"), "duplicates another edge between the same two jobs");
             }
         }
         if let Some(cycle) = self.find_cycle() {
-            problems.add("edges", format!("run in a circle through {cycle}; a chain has to come to an end"));
+            problems.add("edges", format!("must not contain a cycle; job {cycle} is part of one or follows one"));
         }
     }
 
