@@ -186,7 +186,11 @@ async fn invalid_jobs_and_hooks_are_rejected() {
         (r#"\"max_attempts\":3"#, r#"\"max_attempts\":99"#, "the job `report` is not valid: retry.max_attempts"),
         ("\"Say so again.\"", "\"\"", "the job `second` is not valid: goal is required"),
         ("\"active\"", "\"paused\"", "the job `report` is not valid: next_run_at is set"),
-        (r#"\"to\":\"job_two\""#, r#"\"to\":\"job_one\""#, "the chain `pair` is not valid: edges must not contain a cycle"),
+        (
+            r#"\"to\":\"job_two\""#,
+            r#"\"to\":\"job_one\""#,
+            "the chain `pair` is not valid: edges must not contain a cycle",
+        ),
         (
             "https://receiver.example/x",
             "gopher://x",

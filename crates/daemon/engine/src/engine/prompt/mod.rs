@@ -383,6 +383,9 @@ fn message_tokens(message: &ModelMessage) -> u64 {
 
 /// Estimates tokens without the model's tokenizer: four ASCII characters or one other character per token.
 pub(crate) fn estimate_tokens(text: &str) -> u64 {
+    if text.is_ascii() {
+        return (text.len() as u64).div_ceil(4);
+    }
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
     let others = text.chars().filter(|character| !character.is_ascii()).count() as u64;
     ascii.div_ceil(4) + others
