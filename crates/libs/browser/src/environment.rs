@@ -67,7 +67,7 @@ impl Environment {
     /// Adds a mock, or replaces the one with the same pattern. Applies as described at [`Self::set_emulation`].
     ///
     /// # Errors
-    /// [`BrowserError::TooMuch`] if there are too many mocks or they are too large.
+    /// [`BrowserError::LimitExceeded`] if there are too many mocks or they are too large.
     pub fn add_mock(&self, mock: Mock) -> Result<Arc<Mock>, BrowserError> {
         self.mocks.lock().add(mock)
     }

@@ -38,7 +38,7 @@ pub enum BrowserError {
     #[error("tab limit reached ({limit}); close a tab first")]
     TooManyTabs { limit: usize },
     #[error("{0}")]
-    TooMuch(String),
+    LimitExceeded(String),
     #[error("file rejected: {0}")]
     File(String),
     #[error("{0}")]
@@ -63,7 +63,7 @@ impl BrowserError {
             Self::NoTab(_) => "tab_not_found",
             Self::TabCrashed => "tab_crashed",
             Self::TooManyTabs { .. } => "too_many_tabs",
-            Self::TooMuch(_) => "too_much",
+            Self::LimitExceeded(_) => "limit_exceeded",
             Self::File(_) => "file_refused",
             Self::Protocol(_) => "browser_failed",
         }
@@ -77,7 +77,7 @@ impl From<CdpError> for BrowserError {
             CdpError::Timeout { method, limit } => {
                 Self::Timeout { what: format!("the response of the browser to {method}"), waited_ms: millis(limit) }
             }
-            CdpError::TooLong { .. } => Self::TooMuch("the response of the page is too large".to_owned()),
+            CdpError::TooLong { .. } => Self::LimitExceeded("the response of the page is too large".to_owned()),
             CdpError::Refused { .. } | CdpError::Form { .. } => Self::Protocol(error.to_string()),
         }
     }

@@ -58,6 +58,8 @@ pub use screencast::{MAX_FRAMES_PER_SECOND, Pace, Viewer};
 pub use screenshot::{Area, ImageFormat};
 pub use selector::is_point;
 pub use snapshot::{MAX_ELEMENTS, Snapshot};
-pub use storage_state::{Database, LeftOut, MAX_STATE_BYTES, OriginStorage, SavedState, StorageState, StoredItem};
+pub use storage_state::{
+    Database, MAX_STATE_BYTES, OriginStorage, SavedState, SkippedDatabase, StorageState, StoredItem,
+};
 pub use tab::{Dialog, DialogAnswer, LoadState, Tab, TabInfo};
 pub use video::{VideoEncoder, VideoError, VideoOptions};

@@ -4,7 +4,7 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use agentd_base::FieldProblem;
@@ -61,6 +61,7 @@ pub fn complete_document(document: &mut OpenApi) {
             "The token (`dev_…`) issued to a device when it was paired; valid only for its socket",
         ))),
     );
+    components.schemas.values_mut().for_each(describe_optional_fields);
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
         if let Some(operation) = item.post.as_mut().filter(|operation| is_idempotent(operation)) {
@@ -78,6 +79,29 @@ pub fn complete_document(document: &mut OpenApi) {
                 complete_operation(operation, changes, is_probe);
             }
         }
+    }
+}
+
+/// Moves the description of an optional field from the reference to its type to the field itself, where readers of the
+/// document expect it.
+fn describe_optional_fields(schema: &mut RefOr<Schema>) {
+    match schema {
+        RefOr::T(Schema::Object(object)) => {
+            for field in object.properties.values_mut() {
+                if let RefOr::T(Schema::OneOf(field)) = field
+                    && field.description.is_none()
+                {
+                    let described = field.items.iter_mut().find_map(|item| match item {
+                        RefOr::Ref(reference) if !reference.description.is_empty() => Some(reference),
+                        _ => None,
+                    });
+                    field.description = described.map(|reference| std::mem::take(&mut reference.description));
+                }
+            }
+        }
+        RefOr::T(Schema::OneOf(parts)) => parts.items.iter_mut().for_each(describe_optional_fields),
+        RefOr::T(Schema::AllOf(parts)) => parts.items.iter_mut().for_each(describe_optional_fields),
+        _ => {}
     }
 }
 

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentd_llm::Vendor;
 use bytes::Bytes;
@@ -23,6 +24,9 @@ use url::Url;
 
 use crate::reply::Body;
 use crate::{DocumentedFailure, Ending, Reply, Script, format};
+
+/// Maximum wait for a condition.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Recorded request.
 #[derive(Debug, Clone)]
@@ -129,10 +133,13 @@ impl FakeVendor {
     }
 
     /// Waits until `count` answers were aborted by their client.
+    ///
+    /// # Panics
+    /// Fewer were aborted within a minute.
     pub async fn wait_for_aborted(&self, count: usize) {
         let mut aborted = self.shared.aborted.subscribe();
-        // The sender lives in `self`, so waiting cannot fail.
-        let _ = aborted.wait_for(|so_far| *so_far >= count).await;
+        let reached = tokio::time::timeout(WAIT_LIMIT, aborted.wait_for(|so_far| *so_far >= count)).await;
+        assert!(reached.is_ok(), "fewer than {count} answers were aborted");
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use agentd_base::Secret;
 use agentd_core::runtime::read_trusted;
 use agentd_operations::backup::{
-    ALLOW_INCOMPLETE_HEADER, ArchiveSummary, LEFT_OUT_HEADER, LeftOut, LeftOutList, PASSPHRASE_HEADER, RestoreReport,
-    SecretName, verify,
+    ALLOW_INCOMPLETE_HEADER, ArchiveSummary, LEFT_OUT_HEADER, OmittedFiles, OmittedList, PASSPHRASE_HEADER,
+    RestoreReport, SecretName, verify,
 };
 use axum::body::Body;
 use base64::Engine as _;
@@ -80,7 +80,7 @@ pub(super) async fn run_backup(config: &Config, arguments: BackupArgs) -> Result
     let outcome = async {
         let answer = accept(client.send(request, None).await?).await?;
         let left_out = answer.headers().get(LEFT_OUT_HEADER).and_then(|value| BASE64.decode(value).ok());
-        let left_out: LeftOut = left_out
+        let left_out: OmittedFiles = left_out
             .and_then(|text| serde_json::from_slice(&text).ok())
             .ok_or_else(|| CliError::broken("its headers"))?;
         let body = answer.into_body();
@@ -239,9 +239,9 @@ fn with_passphrase(mut request: Request<Body>, passphrase: Option<&Secret>) -> R
     Ok(request)
 }
 
-fn report_omitted_files(left_out: &LeftOut) {
-    let LeftOut { unreadable, excluded } = left_out;
-    for (LeftOutList { total, first }, what, unnamed) in [
+fn report_omitted_files(left_out: &OmittedFiles) {
+    let OmittedFiles { unreadable, excluded } = left_out;
+    for (OmittedList { total, first }, what, unnamed) in [
         (unreadable, "cannot be read and are not in the archive", unreadable.unnamed()),
         (excluded, "are of an unsupported type and are not in the archive", excluded.unnamed()),
     ] {

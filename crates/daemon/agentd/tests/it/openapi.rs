@@ -263,3 +263,38 @@ fn streams_say_that_they_take_a_ticket() {
     }
     assert!(streams > 0, "there are streams");
 }
+
+/// Collects the fields of a schema that nothing describes. A reference is described by its type.
+fn undescribed_fields(name: &str, schema: &Value, problems: &mut Vec<String>) {
+    for (field, value) in schema["properties"].as_object().into_iter().flatten() {
+        // The tag of a variant is its name.
+        let is_tag = field == "type" && value["enum"].as_array().is_some_and(|values| values.len() == 1);
+        if value["description"].is_null() && value["$ref"].is_null() && !is_tag {
+            problems.push(format!("{name}.{field}"));
+        }
+    }
+    for parts in ["oneOf", "allOf"] {
+        for part in schema[parts].as_array().into_iter().flatten() {
+            undescribed_fields(name, part, problems);
+        }
+    }
+}
+
+#[test]
+fn types_fields_and_parameters_are_described() {
+    let mut problems = Vec::new();
+    for (name, schema) in DOCUMENT["components"]["schemas"].as_object().expect("schemas") {
+        if schema["description"].is_null() {
+            problems.push(name.clone());
+        }
+        undescribed_fields(name, schema, &mut problems);
+    }
+    for operation in operations() {
+        for parameter in operation.value["parameters"].as_array().into_iter().flatten() {
+            if parameter["description"].as_str().is_none_or(str::is_empty) {
+                problems.push(format!("{} {}", operation.id, parameter["name"]));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "without a description: {problems:?}");
+}

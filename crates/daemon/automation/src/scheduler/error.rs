@@ -33,7 +33,7 @@ pub enum SchedulerError {
     #[error("open run limit of the job reached ({limit}); wait until runs end, or cancel runs")]
     TooManyOpenRuns { limit: usize },
     #[error("the run has already ended with the status {}", .status.as_str())]
-    RunOver { status: RunStatus },
+    RunEnded { status: RunStatus },
     #[error("the job is part of the chain `{chain}`; delete the chain first")]
     InChain { chain: String },
     #[error("chain limit of the job reached ({limit} chains start with it); delete one of the chains first")]
@@ -93,7 +93,7 @@ impl DomainError for SchedulerError {
             Self::WrongState { .. }
             | Self::NeverDue
             | Self::RunInProgress { .. }
-            | Self::RunOver { .. }
+            | Self::RunEnded { .. }
             | Self::InChain { .. }
             | Self::TooManyChains { .. }
             | Self::TooManyJobs { .. }
@@ -119,7 +119,7 @@ impl DomainError for SchedulerError {
             Self::NeverDue => "never_due",
             Self::RunInProgress { .. } => "run_in_progress",
             Self::TooManyOpenRuns { .. } => "too_many_open_runs",
-            Self::RunOver { .. } => "run_over",
+            Self::RunEnded { .. } => "run_ended",
             Self::InChain { .. } => "job_in_chain",
             Self::TooManyChains { .. } => "too_many_chains",
             Self::TooManyJobs { .. } | Self::TooManyOfAgent { .. } => "too_many_jobs",

@@ -16,7 +16,7 @@ pub(super) struct CredentialUseWriter(pub Auth);
 
 impl Worker for CredentialUseWriter {
     fn name(&self) -> &'static str {
-        "credential uses"
+        "auth.record_uses"
     }
 
     fn description(&self) -> &'static str {
@@ -47,7 +47,7 @@ const MAX_FAILURES: u32 = 50_000;
 
 /// Purges expired sessions and tickets, and failed logins outside of the window.
 impl PurgeTask for Auth {
-    const WORKER: &'static str = "login purge";
+    const WORKER: &'static str = "auth.purge";
     const DESCRIPTION: &'static str = "Deletes expired sessions, tickets and login attempts.";
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {

@@ -61,7 +61,7 @@ impl CountEvents {
 
 impl Worker for CountEvents {
     fn name(&self) -> &'static str {
-        "count_events"
+        "events.count"
     }
 
     fn description(&self) -> &'static str {

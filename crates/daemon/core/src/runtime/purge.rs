@@ -19,7 +19,7 @@ const EVENT_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) struct StoredAnswers(pub Db);
 
 impl PurgeTask for StoredAnswers {
-    const WORKER: &'static str = "purge_answers";
+    const WORKER: &'static str = "idempotency.purge";
     const DESCRIPTION: &'static str = "Deletes stored responses of idempotent requests.";
     const RETENTION: &'static [Retention] =
         &[Retention { what: "Responses of requests with an Idempotency-Key", kept: IDEMPOTENCY_RETENTION }];
@@ -36,7 +36,7 @@ impl PurgeTask for StoredAnswers {
 pub(super) struct ReadEvents(pub Db);
 
 impl PurgeTask for ReadEvents {
-    const WORKER: &'static str = "prune_events";
+    const WORKER: &'static str = "events.purge";
     const DESCRIPTION: &'static str = "Deletes old events that every consumer has read.";
     const RETENTION: &'static [Retention] = &[Retention { what: "Events", kept: EVENT_RETENTION }];
     const INTERVAL: Duration = INTERVAL;

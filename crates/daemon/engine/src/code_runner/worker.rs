@@ -18,7 +18,7 @@ pub(super) struct CheckSandbox(pub(super) CodeRunner);
 
 impl Worker for CheckSandbox {
     fn name(&self) -> &'static str {
-        "skills.check_sandbox"
+        "sandbox.check"
     }
 
     fn description(&self) -> &'static str {

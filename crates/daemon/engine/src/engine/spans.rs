@@ -121,7 +121,7 @@ impl EngineState {
             let error = match &attempt.end {
                 AttemptEnd::Done => None,
                 AttemptEnd::Failed { code, message } => Some((code.as_str(), beginning(message, MAX_ERROR_CHARACTERS))),
-                AttemptEnd::GivenUp => Some(("cancelled", "the caller stopped reading".to_owned())),
+                AttemptEnd::Abandoned => Some(("cancelled", "the caller stopped reading".to_owned())),
                 AttemptEnd::Interrupted => Some(("interrupted", "the daemon ended".to_owned())),
             };
             if let Some((code, _)) = &error {

@@ -29,7 +29,7 @@ struct RemoteTool {
 
 /// Tool that cannot be offered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct LeftOut {
+pub struct SkippedTool {
     /// Name as received from the server.
     pub name: String,
     /// Reason; completes the sentence "omitted because".
@@ -52,7 +52,7 @@ pub struct ServerIdentity {
 pub struct Listing {
     pub server: ServerIdentity,
     tools: Vec<RemoteTool>,
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedTool>,
     /// Reason why the list is incomplete.
     pub cut_short: Option<String>,
 }
@@ -83,7 +83,11 @@ impl Listing {
                 protocol_version: info.protocol_version.clone(),
             },
             tools: tools.collect(),
-            left_out: list.left_out.into_iter().map(|tool| LeftOut { name: tool.name, reason: tool.reason }).collect(),
+            left_out: list
+                .left_out
+                .into_iter()
+                .map(|tool| SkippedTool { name: tool.name, reason: tool.reason })
+                .collect(),
             cut_short: list.cut_short,
         }
     }
@@ -102,7 +106,8 @@ impl Listing {
         for mut tool in std::mem::take(&mut self.tools) {
             let name = redactor.redact(&tool.name);
             if name != tool.name {
-                self.left_out.push(LeftOut { name, reason: "its name contains a credential of the server".to_owned() });
+                self.left_out
+                    .push(SkippedTool { name, reason: "its name contains a credential of the server".to_owned() });
                 continue;
             }
             tool.title.iter_mut().for_each(hide);
@@ -120,7 +125,7 @@ impl Listing {
         server: &ToolServer,
         connect_limit: Duration,
         is_taken: impl Fn(&str) -> bool,
-    ) -> (Vec<Arc<OfferedTool>>, Vec<LeftOut>) {
+    ) -> (Vec<Arc<OfferedTool>>, Vec<SkippedTool>) {
         let mut left_out = self.left_out.clone();
         let remote_names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let names = names::offered(&server.prefix, remote_names, is_taken);
@@ -148,7 +153,7 @@ impl Listing {
                     description,
                     hints: tool.hints,
                 })),
-                Err(reason) => left_out.push(LeftOut { name: tool.name.clone(), reason }),
+                Err(reason) => left_out.push(SkippedTool { name: tool.name.clone(), reason }),
             }
         }
         (offered, left_out)

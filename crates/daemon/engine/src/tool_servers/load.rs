@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::change::ToolServerId;
 use super::error::ToolServerError;
-use super::listing::{LeftOut, Listing, OfferedTool};
+use super::listing::{Listing, OfferedTool, SkippedTool};
 use super::model::ToolServer;
 use super::secrets::{self, Kind};
 use super::store;
@@ -93,7 +93,7 @@ pub(super) struct LoadedListing {
     pub(super) listing: Listing,
     pub(super) listed_at: Timestamp,
     pub(super) tools: Vec<Arc<OfferedTool>>,
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) left_out: Vec<SkippedTool>,
     text: String,
     /// Other inputs from which the tools are derived.
     server: Arc<ToolServer>,

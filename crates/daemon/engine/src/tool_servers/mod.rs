@@ -61,7 +61,7 @@ pub use change::{SecretChanges, ToolServerChange, ToolServerId, TransportKind};
 pub use error::{Failure, ToolServerError};
 pub use install::Installation;
 pub use link::ServerStatus;
-pub use listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
+pub use listing::{Listing, OfferedTool, ServerIdentity, SkippedTool};
 pub use model::ToolServer;
 pub use portable::{ExportedSkills, PortableSkills};
 pub use routes::ToolServerRoutes;

@@ -10,7 +10,7 @@ use agentd_sandbox::Tier;
 
 use super::error::Failure;
 use super::link::ServerStatus;
-use super::listing::{LeftOut, Listing, OfferedTool, ServerIdentity};
+use super::listing::{Listing, OfferedTool, ServerIdentity, SkippedTool};
 use super::load::LoadedListing;
 use super::model::ToolServer;
 
@@ -25,7 +25,7 @@ pub struct ToolServerState {
     /// `None` if the server was never asked for its tools.
     pub identity: Option<ServerIdentity>,
     pub tools: Vec<Arc<OfferedTool>>,
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedTool>,
     pub cut_short: Option<String>,
     pub listed_at: Option<Timestamp>,
     pub connected_at: Option<Timestamp>,

@@ -19,7 +19,7 @@ pub struct ToolServerMaintenance(pub ToolServers);
 
 impl Worker for ToolServerMaintenance {
     fn name(&self) -> &'static str {
-        "skills.keep_tool_servers"
+        "tool_servers.keep"
     }
 
     fn description(&self) -> &'static str {

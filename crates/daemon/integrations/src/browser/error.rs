@@ -117,7 +117,7 @@ impl DomainError for BrowserError {
                 | Inner::Timeout { .. }
                 | Inner::DialogOpen { .. }
                 | Inner::TabCrashed
-                | Inner::TooMuch(_)
+                | Inner::LimitExceeded(_)
                 | Inner::TooManyTabs { .. } => ErrorKind::Conflict,
             },
         }
@@ -134,12 +134,12 @@ impl DomainError for BrowserError {
             Self::Vault(error) => error.code(),
             Self::Store(error) => error.code(),
             Self::TooManyViewers { .. } => "too_many_viewers",
-            Self::VideoInProgress => "video_under_way",
+            Self::VideoInProgress => "video_in_progress",
             Self::Video(VideoError::TooLarge { .. }) => "video_too_large",
-            Self::Video(VideoError::Empty) => "nothing_to_show",
+            Self::Video(VideoError::Empty) => "recording_empty",
             Self::Video(VideoError::NotBuilt) => "video_unavailable",
             Self::Video(VideoError::Ended(_)) => "browser_ended",
-            Self::ShuttingDown => "going_down",
+            Self::ShuttingDown => "shutting_down",
             Self::Invalid { .. } => "invalid_request",
             Self::Refused(_) => "address_refused",
             Self::Proxy(_) => "browser_unavailable",

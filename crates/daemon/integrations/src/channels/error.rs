@@ -128,7 +128,7 @@ impl DomainError for ChannelError {
             Self::Off => "channel_off",
             Self::Unverified { .. } => "bad_signature",
             Self::Malformed { .. } | Self::Invalid { .. } => "invalid_request",
-            Self::KeysUnavailable => "keys_away",
+            Self::KeysUnavailable => "keys_unavailable",
             Self::PairingNotFound { .. } => "pairing_not_found",
             Self::SenderNotFound { .. } => "sender_not_found",
             Self::TooFast { .. } => "rate_limited",

@@ -12,7 +12,7 @@ const BATCH_SIZE: u32 = 500;
 const MAX_STORED_FAILURES: u32 = 10_000;
 
 impl PurgeTask for Devices {
-    const WORKER: &'static str = "pairing purge";
+    const WORKER: &'static str = "devices.purge";
     const DESCRIPTION: &'static str = "Deletes expired pairing codes.";
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {

@@ -8,7 +8,7 @@ use agentd_core::settings::SettingsError;
 use agentd_core::vault::VaultError;
 use agentd_store::StoreError;
 
-use super::model::LeftOutList;
+use super::model::OmittedList;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -35,9 +35,9 @@ pub enum BackupError {
         "{} files or folders cannot be read and would be missing in the backup: {left_out}; make them readable, remove them, or omit them with `--allow-incomplete` (`allow_incomplete` in the API)",
         .left_out.total
     )]
-    Incomplete { left_out: LeftOutList },
+    Incomplete { left_out: OmittedList },
     #[error("The daemon cannot be paused for the restore: {reason}")]
-    NotAtRest { reason: String },
+    QuiesceFailed { reason: String },
     /// Other daemons share the database but are not quiesced by this process.
     #[error(
         "Other daemons ({count}) use this database, and a restore cannot pause them; stop them, restore again, then start them; nothing was changed"
@@ -125,7 +125,7 @@ impl DomainError for BackupError {
             | Self::TooMany { .. }
             | Self::Full => ErrorKind::Conflict,
             Self::Settings(error) => error.kind(),
-            Self::NotAtRest { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
+            Self::QuiesceFailed { .. } | Self::DiskFull { .. } => ErrorKind::Unavailable,
             Self::EndedUnexpectedly
             | Self::Unfinished { .. }
             | Self::FilesGone { .. }
@@ -153,7 +153,7 @@ impl DomainError for BackupError {
             Self::Busy | Self::Uploading => "busy",
             Self::Incomplete { .. } => "incomplete",
             Self::OtherDaemons { .. } => "other_daemons",
-            Self::NotAtRest { .. } => "not_at_rest",
+            Self::QuiesceFailed { .. } => "quiesce_failed",
             Self::DiskFull { .. } => "disk_full",
             Self::EndedUnexpectedly
             | Self::Unfinished { .. }

@@ -47,7 +47,7 @@ use worker::DailyBackup;
 pub use backups::{Backups, WorkReport};
 pub use error::BackupError;
 pub use kept::{KeptArchive, Work, WorkFailure, WorkKind, WorkState};
-pub use model::{LeftOut, LeftOutList, Manifest, RestoreReport, SecretName};
+pub use model::{Manifest, OmittedFiles, OmittedList, RestoreReport, SecretName};
 pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
 pub use service::{Backup, NewArchive, Quiesce, RestoreValidators, Unreadable, WhileBusy};
 

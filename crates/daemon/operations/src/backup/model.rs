@@ -49,7 +49,7 @@ pub struct Manifest {
     /// Names of all stored secrets, so that a restore can report which must be entered again.
     pub secrets: Vec<SecretName>,
     #[serde(default)]
-    pub left_out: LeftOut,
+    pub left_out: OmittedFiles,
     /// Hash of the database, encrypted with the key of the creating daemon, in hex. It identifies archives of this
     /// daemon. Rows of another daemon could direct a secret to another destination.
     #[serde(default)]
@@ -58,27 +58,27 @@ pub struct Manifest {
 
 /// Files in the archived folders that are not in the archive.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct OmittedFiles {
     /// Files that could not be read.
-    pub unreadable: LeftOutList,
+    pub unreadable: OmittedList,
     /// Files that are never archived: links out of their workspace, pipes, sockets and devices.
-    pub excluded: LeftOutList,
+    pub excluded: OmittedList,
 }
 
 /// Number of omitted files, and the first of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LeftOutList {
+pub struct OmittedList {
     pub total: u64,
-    pub first: Vec<LeftOutPath>,
+    pub first: Vec<OmittedPath>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOutPath {
+pub struct OmittedPath {
     pub path: String,
     pub reason: String,
 }
 
-impl LeftOutList {
+impl OmittedList {
     /// Maximum number of listed files per reason.
     const MAX_LISTED: usize = 20;
     /// Maximum number of characters of a listed path.
@@ -88,7 +88,7 @@ impl LeftOutList {
         self.total += 1;
         if self.first.len() < Self::MAX_LISTED {
             let path = display_path(path).chars().take(Self::MAX_PATH_CHARACTERS).collect();
-            self.first.push(LeftOutPath { path, reason: reason.to_owned() });
+            self.first.push(OmittedPath { path, reason: reason.to_owned() });
         }
     }
 
@@ -100,9 +100,9 @@ impl LeftOutList {
 }
 
 /// Formats the list as part of a sentence.
-impl fmt::Display for LeftOutList {
+impl fmt::Display for OmittedList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, LeftOutPath { path, reason }) in self.first.iter().enumerate() {
+        for (index, OmittedPath { path, reason }) in self.first.iter().enumerate() {
             let separator = if index == 0 { "" } else { ", " };
             write!(f, "{separator}`{}` ({reason})", path.escape_debug())?;
         }

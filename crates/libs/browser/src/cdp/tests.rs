@@ -157,7 +157,7 @@ async fn oversized_response_fails_only_its_command() {
     };
     let (long, other, _chromium) = tokio::join!(long, other, script);
     assert!(matches!(long, Err(CdpError::TooLong { method: "Long" })), "{long:?}");
-    assert_eq!(crate::BrowserError::from(long.unwrap_err()).code(), "too_much");
+    assert_eq!(crate::BrowserError::from(long.unwrap_err()).code(), "limit_exceeded");
     assert_eq!((other.unwrap(), connection.is_ended()), (json!(1), false));
     assert!(observer.0.lock().is_empty());
 }

@@ -75,12 +75,12 @@ impl Mocks {
         let others = self.0.iter().filter(|other| other.url_pattern != mock.url_pattern);
         let (count, bytes) = others.fold((1, mock.bytes()), |(count, bytes), other| (count + 1, bytes + other.bytes()));
         if count > MAX_MOCKS {
-            return Err(BrowserError::TooMuch(format!("mock limit reached ({MAX_MOCKS}); delete a mock first")));
+            return Err(BrowserError::LimitExceeded(format!("mock limit reached ({MAX_MOCKS}); delete a mock first")));
         }
         if bytes > MAX_MOCK_BYTES {
             let message =
                 format!("the bodies and headers of all mocks would exceed {MAX_MOCK_BYTES} bytes; delete a mock first");
-            return Err(BrowserError::TooMuch(message));
+            return Err(BrowserError::LimitExceeded(message));
         }
         self.remove(Some(&mock.url_pattern));
         let mock = Arc::new(mock);
@@ -158,9 +158,9 @@ mod tests {
         for number in 2..MAX_MOCKS {
             mocks.add(mock(&format!("**/{number}"), "")).unwrap();
         }
-        assert_eq!(mocks.add(mock("**/more", "")).unwrap_err().code(), "too_much");
+        assert_eq!(mocks.add(mock("**/more", "")).unwrap_err().code(), "limit_exceeded");
         mocks.add(mock("**/x", &"x".repeat(MAX_MOCK_BYTES - 100))).unwrap();
-        assert_eq!(mocks.add(mock("**/2", &"x".repeat(200))).unwrap_err().code(), "too_much");
+        assert_eq!(mocks.add(mock("**/2", &"x".repeat(200))).unwrap_err().code(), "limit_exceeded");
         assert_eq!(
             (mocks.remove(Some("**/none")), mocks.remove(Some("**/x")), mocks.remove(None)),
             (0, 1, MAX_MOCKS - 1)

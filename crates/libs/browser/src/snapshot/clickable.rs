@@ -40,7 +40,7 @@ impl Tab {
         match self.find_clickable(frame, deadline).await {
             Ok(found) => Ok(found),
             // The snapshot is useful without them.
-            Err(BrowserError::Protocol(_) | BrowserError::Timeout { .. } | BrowserError::TooMuch(_)) => {
+            Err(BrowserError::Protocol(_) | BrowserError::Timeout { .. } | BrowserError::LimitExceeded(_)) => {
                 Ok(Clickable::new())
             }
             Err(error) => Err(error),

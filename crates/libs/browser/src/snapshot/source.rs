@@ -87,7 +87,7 @@ impl Tab {
             }
         };
         match found.await {
-            Err(BrowserError::Protocol(_) | BrowserError::Timeout { .. } | BrowserError::TooMuch(_))
+            Err(BrowserError::Protocol(_) | BrowserError::Timeout { .. } | BrowserError::LimitExceeded(_))
                 if frame != main =>
             {
                 Ok(None)

@@ -20,7 +20,7 @@ use crate::internal_page::InternalPage;
 use crate::shared::COMMAND_TIMEOUT;
 use crate::tab::Deadline;
 pub use databases::Database;
-pub use model::{LeftOut, MAX_STATE_BYTES, OriginStorage, SavedState, StorageState, StoredItem};
+pub use model::{MAX_STATE_BYTES, OriginStorage, SavedState, SkippedDatabase, StorageState, StoredItem};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const STORAGE_SCRIPT: &str = include_str!("../page/storage.js");

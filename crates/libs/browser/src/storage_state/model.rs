@@ -43,12 +43,12 @@ pub struct StoredItem {
 pub struct SavedState {
     pub state: StorageState,
     /// Omitted databases, up to 100.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedDatabase>,
 }
 
 /// Omitted database: too large, or with contents that cannot be serialized (files, `WebCrypto` keys).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedDatabase {
     pub origin: String,
     pub database: String,
 }
@@ -73,7 +73,7 @@ impl std::fmt::Debug for StoredItem {
 
 impl StorageState {
     /// # Errors
-    /// [`BrowserError::Invalid`] for an invalid state, [`BrowserError::TooMuch`] for one that is too large.
+    /// [`BrowserError::Invalid`] for an invalid state, [`BrowserError::LimitExceeded`] for one that is too large.
     pub fn check(&self) -> Result<(), BrowserError> {
         for OriginStorage { origin, indexed_db, .. } in &self.origins {
             let shown = &origin[..origin.floor_char_boundary(200)];
@@ -89,7 +89,7 @@ impl StorageState {
         }
         if self.bytes() > MAX_STATE_BYTES || self.origins.len() > MAX_ORIGINS {
             let bounds = format!("{MAX_STATE_BYTES} bytes or {MAX_ORIGINS} origins");
-            return Err(BrowserError::TooMuch(format!("the state exceeds {bounds}")));
+            return Err(BrowserError::LimitExceeded(format!("the state exceeds {bounds}")));
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl SavedState {
             remaining -= bytes;
             stored.indexed_db.push(database);
         }
-        let named = names.into_iter().map(|database| LeftOut { origin: origin.clone(), database });
+        let named = names.into_iter().map(|database| SkippedDatabase { origin: origin.clone(), database });
         self.left_out.extend(named.take(MAX_LEFT_OUT.saturating_sub(self.left_out.len())));
         if !stored.local_storage.is_empty() || !stored.indexed_db.is_empty() {
             self.state.origins.push(stored);

@@ -292,7 +292,7 @@ fn obstacle(state: &TabState) -> Option<BrowserError> {
             "the page reloaded itself more than {MAX_LOADS} times within {} seconds; its tab was closed",
             LOADS_WINDOW.as_secs()
         );
-        return Some(BrowserError::TooMuch(why));
+        return Some(BrowserError::LimitExceeded(why));
     }
     if state.is_closed {
         return Some(BrowserError::NoTab(state.main_frame.to_string()));

@@ -49,7 +49,7 @@ fn page_in_a_reload_loop_is_closed_alone() {
         let url = format!("data:text/html,<script>{again}</script>");
         let went = try_act(&busy, json!({"action": "goto", "url": url, "timeout_ms": 60_000})).await;
         let error = went.unwrap_err();
-        assert_eq!(error.code(), "too_much", "{error}");
+        assert_eq!(error.code(), "limit_exceeded", "{error}");
         eventually("the end of the tab", || (context.tabs().len() == 1).then_some(())).await;
         assert_eq!(click(&calm, "text=b").await.title, "calm");
         assert_eq!((browser.starts(), context.is_ended()), (1, false));

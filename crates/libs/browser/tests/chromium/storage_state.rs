@@ -69,7 +69,7 @@ fn invalid_state_is_refused_without_changes() {
         for (origin, code) in [
             (origin("file:///etc", String::new()), "invalid_action"),
             (origin("http://a.example/path", String::new()), "invalid_action"),
-            (origin("http://a.example", "x".repeat(9 << 20)), "too_much"),
+            (origin("http://a.example", "x".repeat(9 << 20)), "limit_exceeded"),
         ] {
             let state = StorageState { cookies: Vec::new(), origins: vec![origin] };
             assert_eq!(context.restore_storage_state(&state).await.unwrap_err().code(), code);

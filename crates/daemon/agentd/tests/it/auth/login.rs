@@ -48,7 +48,7 @@ async fn repeated_login_creates_one_session() {
     };
     let first = send("one", "correct horse").await.expect_status(200).json();
     let again = send("one", "correct horse").await.expect_error(409, "already_done");
-    assert!(again.text().contains("already created login_"), "{}", again.text());
+    assert!(again.text().contains("already created session login_"), "{}", again.text());
     assert!(!again.text().contains(&text(&first, "token")));
     // Without the password, the repeated request reveals nothing.
     send("one", "wrong horse").await.expect_error(401, "wrong_credentials");

@@ -53,7 +53,7 @@ async fn auth_states_are_stored_encrypted_without_a_browser() {
         json!({"name": "large", "state": {"origins": [{"origin": "https://shop.example", "localStorage": items}]}})
     };
     save(&app, of_size(7)).await.expect_status(201);
-    save(&app, of_size(9)).await.expect_error(409, "too_much");
+    save(&app, of_size(9)).await.expect_error(409, "limit_exceeded");
     app.delete(&format!("{STATES}/large")).send().await.expect_status(200);
     for path in [format!("{STATES}/none"), format!("{STATES}/..%2Fx")] {
         app.get(&path).send().await.expect_error(404, "auth_state_not_found");

@@ -251,7 +251,7 @@ async fn screen_recording_plays_in_the_browser() {
             loop {
                 let second = record_screen(&app, json!({"duration_seconds": 1})).await;
                 if second.status == 409 {
-                    second.expect_error(409, "video_under_way");
+                    second.expect_error(409, "video_in_progress");
                     break;
                 }
                 eventually.retry().await;
@@ -265,7 +265,7 @@ async fn screen_recording_plays_in_the_browser() {
         if answer.status == 200 {
             break answer;
         }
-        answer.expect_error(409, "video_under_way");
+        answer.expect_error(409, "video_in_progress");
         eventually.retry().await;
     };
     assert_eq!(video.header("content-type"), Some("video/mp4"));
@@ -285,7 +285,7 @@ async fn screen_recording_plays_in_the_browser() {
     };
     let empty = start("empty").await;
     app.post("/api/browser/recording/stop").send().await.expect_status(200);
-    create_video(&empty).await.expect_error(409, "nothing_to_show");
+    create_video(&empty).await.expect_error(409, "recording_empty");
     let steps = start("two steps").await;
     open(&app, &pages.page("<body style='background:blue'>Blue")).await;
     click(&app, "body").await;

@@ -138,7 +138,7 @@ async fn last_inodes_are_reserved_for_the_daemon() {
         std::fs::write(workspace(&app).join(format!("f{number}")), "").unwrap();
     }
     let refused = write(&app, "a", "x").send().await.expect_error(503, "disk_full").json();
-    assert!(refused["error"].as_str().unwrap().contains("more files"), "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("too few files can be created"), "{refused}");
     assert_eq!(health(&app).await["status"], "degraded");
     for number in 0..20 {
         app.delete(&file_url("", &format!("f{number}"))).send().await.expect_status(200);

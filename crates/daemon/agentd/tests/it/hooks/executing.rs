@@ -293,7 +293,7 @@ async fn referenced_agents_and_hooks_must_exist_when_saving() {
     settle(app).await;
     let off = &executions(app, &empty).await["executions"][0];
     assert_eq!((&off["status"], &off["attempt_count"]), (&json!("error"), &json!(1)));
-    assert!(off["error"].as_str().is_some_and(|error| error.contains("switched off")), "{off}");
+    assert!(off["error"].as_str().is_some_and(|error| error.contains("memory is disabled")), "{off}");
 }
 
 /// The hook sends to a webhook of its own daemon, and the webhook triggers the hook.

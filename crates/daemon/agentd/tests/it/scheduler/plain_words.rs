@@ -189,7 +189,7 @@ async fn validation_returns_next_five_times_or_a_reason() {
         ("type=every&value=3153600000", "must be 1 to"),
         ("type=every&value=99999999999999999999", "must be 1 to 315619200 seconds (ten years)"),
         ("type=every&value=often", "a whole number of seconds"),
-        ("type=at&value=2020-01-01T00:00:00Z", "is over"),
+        ("type=at&value=2020-01-01T00:00:00Z", "must not be in the past"),
         ("type=at&value=soon", "must be a time"),
         ("type=at&value=9999-12-31T23:59:59Z", "is out of range"),
     ] {

@@ -301,5 +301,5 @@ async fn trigger_runs_now_and_keeps_the_schedule() {
     );
     assert_eq!(job(app, &id(&made)).await["next_run_at"], made["next_run_at"]);
     let path = format!("/api/scheduler/jobs/{}/runs/{first}/cancel", id(&made));
-    app.post(&path).send().await.expect_error(409, "run_over");
+    app.post(&path).send().await.expect_error(409, "run_ended");
 }

@@ -44,6 +44,10 @@ async fn cancelling_a_run_aborts_the_model_call() {
     let run_id = trigger(app, &job).await;
     let workers = BackgroundWorkers::start(app);
     let running = wait_for_run(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    let mut eventually = Eventually::new();
+    while talk.vendor.requests().is_empty() {
+        eventually.retry().await;
+    }
     let stopped = app.post(&cancel_path(&job, &run_id)).send().await.expect_status(200).json();
     assert_eq!((&stopped["status"], &stopped["error"]), (&json!("cancelled"), &json!("The run was cancelled.")));
     drop(workers);
@@ -51,7 +55,7 @@ async fn cancelling_a_run_aborts_the_model_call() {
     let log = talk.follow(session).stream().await.collect().await;
     assert_eq!(log.last().map(|event| event.data["code"].clone()), Some(json!("cancelled")));
     talk.vendor.wait_for_aborted(1).await;
-    app.post(&cancel_path(&job, &run_id)).send().await.expect_error(409, "run_over");
+    app.post(&cancel_path(&job, &run_id)).send().await.expect_error(409, "run_ended");
     app.run_workers().await;
     assert_eq!(statuses(&runs(app, &job).await), ["cancelled"], "there is no further attempt");
     assert_eq!(types(&events(app, "task.").await), ["task.queued", "task.started", "task.failed"]);

@@ -18,7 +18,7 @@ fn refused(answer: TestResponse, fields: &[&str]) {
     let mut found = answer.expect_error(400, "invalid_request").bad_fields();
     found.sort();
     assert_eq!(found, fields, "{text}");
-    assert!(text.contains("must be entered again") || text.contains("is required again"), "{text}");
+    assert!(text.contains("must be entered again") || text.contains("is required"), "{text}");
 }
 
 const EMAIL: &str = "/api/settings/email";

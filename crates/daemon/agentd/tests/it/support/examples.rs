@@ -43,7 +43,13 @@ impl Call<'_> {
         } else {
             None
         };
-        let score = self.request.map_or(0, score) + response.as_ref().map_or(0, score);
+        let score = self.request.map_or(0, score)
+            + match &response {
+                // The beginning of a text or event stream: the longer, the better.
+                Some(Value::String(text)) => i64::try_from(text.len()).unwrap_or(i64::MAX),
+                Some(response) => score(response),
+                None => 0,
+            };
         let mut best = BEST.lock().expect("no test panicked here");
         let former = best.entry(self.operation.id.clone()).or_insert(i64::MIN);
         if score <= *former {
@@ -85,7 +91,7 @@ fn fields(value: &Value) -> i64 {
         Value::Bool(_) | Value::Number(_) => 1,
         Value::String(text) if text.is_empty() => 0,
         Value::String(text) if !text.is_ascii() || text.contains(|c: char| c.is_control() && c != '\n') => -5,
-        Value::String(text) if text.len() > 200 => -5,
+        Value::String(text) if text.len() > 200 || text.trim() != text => -5,
         Value::String(text) => {
             if text.len() < 3 {
                 1

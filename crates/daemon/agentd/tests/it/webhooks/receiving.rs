@@ -127,7 +127,7 @@ async fn missing_or_invalid_standard_webhooks_header_is_named() {
     for (headers, expected) in [
         (vec![("webhook-timestamp", &*now)], "`webhook-id` is missing"),
         (vec![("webhook-id", "msg_1")], "`webhook-timestamp` is missing"),
-        (vec![("webhook-id", "msg_1"), ("webhook-timestamp", "abc")], "`webhook-timestamp` cannot be read"),
+        (vec![("webhook-id", "msg_1"), ("webhook-timestamp", "abc")], "`webhook-timestamp` is not valid"),
     ] {
         let mut request = ci.bare(&app, JSON, b"{}").header("webhook-signature", "v1,AAAA");
         for (name, value) in headers {

@@ -116,7 +116,7 @@ impl Scheduler {
     /// Cancels a run on whichever daemon executes it, and returns its new state.
     ///
     /// # Errors
-    /// `JobNotFound`, `RunNotFound`, `RunOver`, or a store error.
+    /// `JobNotFound`, `RunNotFound`, `RunEnded`, or a store error.
     pub async fn cancel_run(&self, job: &JobId, id: &RunId, recorder: Recorder<Run>) -> Result<Run, SchedulerError> {
         let (scheduler, job_id, run_id) = (self.clone(), job.clone(), id.clone());
         let work = async move |tx: &mut Tx| {
@@ -126,7 +126,7 @@ impl Scheduler {
             let run = runs::find_run(tx, &job_id, &run_id).await?;
             let run = run.ok_or_else(|| SchedulerError::run_not_found(run_id.as_str()))?;
             if run.status.is_over() {
-                return Err(SchedulerError::RunOver { status: run.status });
+                return Err(SchedulerError::RunEnded { status: run.status });
             }
             scheduler.stop_open(tx, std::slice::from_ref(&run), StopReason::Cancel).await?;
             let stopped = runs::find_run(tx, &job_id, &run_id).await?.unwrap_or(run);

@@ -306,7 +306,7 @@ impl Call {
     /// Returns the prompt and all attempts. A running attempt is abandoned; it is counted because its prompt was sent.
     pub(super) fn into_parts(mut self) -> (Prompt, Vec<Attempt>) {
         if self.is_sent && matches!(self.state, State::Opening(_) | State::Reading(_)) {
-            self.record_attempt(self.estimated(), AttemptEnd::GivenUp, None);
+            self.record_attempt(self.estimated(), AttemptEnd::Abandoned, None);
         }
         (self.prompt, self.attempts)
     }

@@ -31,7 +31,7 @@ pub(crate) enum AttemptEnd {
         message: String,
     },
     /// The caller stopped reading.
-    GivenUp,
+    Abandoned,
     /// The daemon stopped.
     Interrupted,
 }

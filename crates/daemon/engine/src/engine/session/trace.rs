@@ -136,7 +136,7 @@ impl<'s> Tree<'s> {
         let (status, error) = match end {
             AttemptEnd::Done => (SpanStatus::Done, None),
             AttemptEnd::Failed { code, message } => (SpanStatus::Failed, Some(SpanError { code, message })),
-            AttemptEnd::GivenUp => (SpanStatus::Cancelled, None),
+            AttemptEnd::Abandoned => (SpanStatus::Cancelled, None),
             AttemptEnd::Interrupted => (SpanStatus::Interrupted, None),
         };
         TraceSpan {

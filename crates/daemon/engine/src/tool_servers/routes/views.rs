@@ -10,8 +10,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::tool_servers::{
-    Failure, LeftOut, OfferedTool, ServerIdentity, ServerStatus, TestReport, ToolServer, ToolServerId, ToolServerState,
-    Transport, TransportKind, secret_states,
+    Failure, OfferedTool, ServerIdentity, ServerStatus, SkippedTool, TestReport, ToolServer, ToolServerId,
+    ToolServerState, Transport, TransportKind, secret_states,
 };
 use crate::tools::Effect;
 
@@ -182,15 +182,15 @@ pub(super) struct ToolServerDeleted {
 
 /// Tool that cannot be offered.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct LeftOutTool {
+pub(super) struct SkippedToolView {
     /// Name as received from the server; empty if missing.
     name: String,
     /// Reason; completes the sentence "omitted because".
     reason: String,
 }
 
-impl From<LeftOut> for LeftOutTool {
-    fn from(tool: LeftOut) -> Self {
+impl From<SkippedTool> for SkippedToolView {
+    fn from(tool: SkippedTool) -> Self {
         Self { name: tool.name, reason: tool.reason }
     }
 }
@@ -213,7 +213,7 @@ pub(super) struct DiscoveredTools {
     /// Number of tools.
     total: usize,
     /// Tools of the server that cannot be offered, with reasons.
-    left_out: Vec<LeftOutTool>,
+    left_out: Vec<SkippedToolView>,
     /// Reason why the list is incomplete; null if complete.
     #[schema(required)]
     cut_short: Option<String>,
@@ -228,7 +228,7 @@ impl From<ToolServerState> for DiscoveredTools {
         Self {
             tools: state.tools.iter().map(|tool| discovered(tool)).collect(),
             total: state.tools.len(),
-            left_out: state.left_out.into_iter().map(LeftOutTool::from).collect(),
+            left_out: state.left_out.into_iter().map(SkippedToolView::from).collect(),
             cut_short: state.cut_short,
         }
     }
@@ -248,7 +248,7 @@ pub(super) struct ToolServerStatusView {
     /// Number of its tools that agents are offered.
     tools: usize,
     /// Tools of the server that cannot be offered, with reasons.
-    left_out: Vec<LeftOutTool>,
+    left_out: Vec<SkippedToolView>,
     /// Time of the last listing that changed the tools; null if it was never listed.
     #[schema(required)]
     listed_at: Option<Timestamp>,
@@ -281,7 +281,7 @@ impl From<ToolServerState> for ToolServerStatusView {
             error: state.failure.as_ref().map(ToolServerProblem::from),
             server: state.identity,
             tools: state.tools.len(),
-            left_out: state.left_out.into_iter().map(LeftOutTool::from).collect(),
+            left_out: state.left_out.into_iter().map(SkippedToolView::from).collect(),
             listed_at: state.listed_at,
             connected_at: state.connected_at,
             last_used_at: state.last_used_at,

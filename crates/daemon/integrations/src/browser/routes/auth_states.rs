@@ -1,7 +1,7 @@
 //! Handlers for saved login states, in the format of Playwright's storage states.
 
 use agentd_base::Timestamp;
-use agentd_browser::{Cookie, Database, LeftOut, OriginStorage, StorageState, StoredItem};
+use agentd_browser::{Cookie, Database, OriginStorage, SkippedDatabase, StorageState, StoredItem};
 use agentd_web::{Answer, ApiError, ErrorBody, Json, Path};
 use axum::extract::State;
 use http::StatusCode;
@@ -48,8 +48,8 @@ struct DatabaseView {
     database: String,
 }
 
-impl From<LeftOut> for DatabaseView {
-    fn from(LeftOut { origin, database }: LeftOut) -> Self {
+impl From<SkippedDatabase> for DatabaseView {
+    fn from(SkippedDatabase { origin, database }: SkippedDatabase) -> Self {
         Self { origin, database }
     }
 }
@@ -190,7 +190,7 @@ pub(super) async fn list_browser_auth_states(State(browser): State<Browser>) -> 
     responses(
         (status = 201, body = SavedStateView),
         (status = 409, body = ErrorBody,
-            description = "`browser_not_running`: no session; `too_much`, `too_many_auth_states`; `timeout`"),
+            description = "`browser_not_running`: no session; `limit_exceeded`, `too_many_auth_states`; `timeout`"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn save_browser_auth_state(

@@ -167,7 +167,7 @@ pub(super) async fn close_browser(State(browser): State<Browser>) -> Json<Closed
         (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
-            `dialog_open`, `tab_crashed`, `too_much`: the page does not respond or is too large"),
+            `dialog_open`, `tab_crashed`, `limit_exceeded`: the page does not respond or is too large"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn get_browser_screenshot(
@@ -186,7 +186,7 @@ pub(super) async fn get_browser_screenshot(
         (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
-            `dialog_open`, `tab_crashed`, `too_much`: the page does not respond or is too large; \
+            `dialog_open`, `tab_crashed`, `limit_exceeded`: the page does not respond or is too large; \
             `not_actionable`, `ambiguous`, `stale_ref`: of the element"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
@@ -215,7 +215,7 @@ async fn screenshot_response(browser: &Browser, picture: Picture) -> Result<Resp
         (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
-            `dialog_open`, `tab_crashed`, `too_much`: the page does not respond or is too large"),
+            `dialog_open`, `tab_crashed`, `limit_exceeded`: the page does not respond or is too large"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn get_browser_snapshot(

@@ -94,7 +94,7 @@ pub(super) async fn list_browser_mocks(State(browser): State<Browser>, caller: C
 #[utoipa::path(post, path = "/api/browser/mock", tag = "browser", request_body = MockView,
     responses(
         (status = 201, body = MockView),
-        (status = 409, body = ErrorBody, description = "`too_much`: too many mocks, or they are too large"),
+        (status = 409, body = ErrorBody, description = "`limit_exceeded`: too many mocks, or they are too large"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn mock_browser_requests(

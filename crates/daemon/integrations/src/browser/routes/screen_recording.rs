@@ -38,13 +38,13 @@ pub(super) struct ScreenRecordingFields {
 #[utoipa::path(post, path = "/api/browser/screen-recording", tag = "browser", request_body = ScreenRecordingFields,
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
-        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `video_under_way`: \
+        (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `video_in_progress`: \
             another video is being encoded; `video_too_large`; `timeout`: the page was not drawn, or encoding took too \
             long"),
         (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
             encodes the video ended or failed"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found; \
-            `video_unavailable`: the daemon was built without video support; `going_down`: the daemon is \
+            `video_unavailable`: the daemon was built without video support; `shutting_down`: the daemon is \
             shutting down"),
     ))]
 pub(super) async fn record_screen(
@@ -65,12 +65,12 @@ pub(super) async fn record_screen(
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
-        (status = 409, body = ErrorBody, description = "`nothing_to_show`: it has no pictures; `video_under_way`: \
+        (status = 409, body = ErrorBody, description = "`recording_empty`: it has no pictures; `video_in_progress`: \
             another video is being encoded; `video_too_large`; `timeout`: encoding took too long"),
         (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
             encodes the video ended or failed"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found; \
-            `video_unavailable`: the daemon was built without video support; `going_down`: the daemon is \
+            `video_unavailable`: the daemon was built without video support; `shutting_down`: the daemon is \
             shutting down"),
     ))]
 pub(super) async fn make_recording_video(

@@ -3,7 +3,7 @@
 //! Invariant: the contents of a state are encrypted and only returned to an owner.
 
 use agentd_base::{Problems, Secret};
-use agentd_browser::{LeftOut, SavedState, StorageState};
+use agentd_browser::{SavedState, SkippedDatabase, StorageState};
 use agentd_store::Tx;
 
 use super::Browser;
@@ -33,7 +33,7 @@ impl Browser {
         &self,
         name: String,
         given: Option<StorageState>,
-    ) -> Result<(AuthState, Vec<LeftOut>), BrowserError> {
+    ) -> Result<(AuthState, Vec<SkippedDatabase>), BrowserError> {
         let mut problems = Problems::new();
         problems.require(AuthState::is_name(&name), "name", AuthState::NAME_RULE);
         problems.into_result()?;

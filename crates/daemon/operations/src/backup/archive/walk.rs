@@ -13,7 +13,7 @@ use agentd_sandbox::folder::{FolderAccess, open_file, open_folder};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::backup::model::{FOLDERS, LeftOut, MAX_DEPTH, display_path, link_fault};
+use crate::backup::model::{FOLDERS, MAX_DEPTH, OmittedFiles, display_path, link_fault};
 
 /// Entry found by a traversal. Paths are relative to its root.
 pub(super) enum WalkEntry {
@@ -27,8 +27,8 @@ pub(super) enum WalkEntry {
 }
 
 /// Returns what an archive of these folders would omit.
-pub(crate) fn survey(root: &Path) -> io::Result<LeftOut> {
-    let mut left_out = LeftOut::default();
+pub(crate) fn survey(root: &Path) -> io::Result<OmittedFiles> {
+    let mut left_out = OmittedFiles::default();
     for folder in FOLDERS {
         let base = PathBuf::from(folder);
         walk(&root.join(folder), &mut |path, found| {

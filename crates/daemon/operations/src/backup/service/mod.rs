@@ -22,7 +22,7 @@ use super::archive::{self, Source, Unpacked, pipe};
 use super::error::BackupError;
 use super::journal::{Leftover, PreparedRestore, SealedSecret, find_leftover, has_traces};
 use super::kept::KeptFolder;
-use super::model::{DATABASE, FORMAT, FORMAT_VERSION, LeftOut, Manifest, RestoreReport, SecretName, StoredSecret};
+use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, OmittedFiles, RestoreReport, SecretName, StoredSecret};
 use super::sealing;
 pub use interrupted::WhileBusy;
 pub(super) use threads::{STALL_TIMEOUT, blocking};
@@ -46,7 +46,7 @@ pub enum Unreadable {
 /// Backup in progress.
 #[derive(Debug)]
 pub struct NewArchive<S> {
-    pub left_out: LeftOut,
+    pub left_out: OmittedFiles,
     /// Archive as a stream. It ends with an error if the backup fails.
     pub stream: S,
 }
@@ -181,7 +181,7 @@ impl Backup {
             this.restore_in_turn(archive, passphrase).await
         });
         restoring.await.unwrap_or_else(|_| {
-            Err(BackupError::NotAtRest { reason: "the restore ended unexpectedly; restart the daemon".to_owned() })
+            Err(BackupError::QuiesceFailed { reason: "the restore ended unexpectedly; restart the daemon".to_owned() })
         })
     }
 
@@ -229,7 +229,7 @@ impl Backup {
         let sealed: Vec<SealedSecret> = kept.iter().map(|stored| self.seal(stored)).collect();
         let present: Vec<SecretName> = kept.into_iter().map(|stored| stored.name).collect();
         self.upgrade_database(waiting).await?;
-        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::NotAtRest { reason })?;
+        let at_rest = self.quiesce.quiesce().await.map_err(|reason| BackupError::QuiesceFailed { reason })?;
         // Another daemon may have started since the first check.
         self.require_no_other_daemons().await?;
         waiting.write_secrets(&sealed)?;

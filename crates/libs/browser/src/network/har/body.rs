@@ -22,7 +22,7 @@ pub(crate) struct BodyRequest {
 pub(crate) enum Body {
     Text(String),
     Base64(String),
-    LeftOut(String),
+    Omitted(String),
 }
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ impl BodyRequest {
         match answer {
             Ok(ResponseBody { body, base64_encoded: false }) => Body::Text(body),
             Ok(ResponseBody { body, base64_encoded: true }) => Body::Base64(body),
-            Err(_) => Body::LeftOut("omitted: the body is no longer available in the browser".to_owned()),
+            Err(_) => Body::Omitted("omitted: the body is no longer available in the browser".to_owned()),
         }
     }
 }

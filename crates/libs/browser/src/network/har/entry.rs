@@ -235,7 +235,7 @@ impl Entry {
                 content["text"] = text.as_str().into();
                 content["encoding"] = "base64".into();
             }
-            Some(Body::LeftOut(why)) => content["comment"] = why.as_str().into(),
+            Some(Body::Omitted(why)) => content["comment"] = why.as_str().into(),
             None => {}
         }
         json!({

@@ -126,11 +126,11 @@ impl HarRecorder {
             return None;
         }
         if entry.data_bytes > MAX_BODY_BYTES as u64 {
-            entry.body = Some(Body::LeftOut(body_too_long()));
+            entry.body = Some(Body::Omitted(body_too_long()));
             return None;
         }
         // Placeholder until params arrives.
-        entry.body = Some(Body::LeftOut("omitted: the body had not arrived when the recording was stopped".to_owned()));
+        entry.body = Some(Body::Omitted("omitted: the body had not arrived when the recording was stopped".to_owned()));
         Some(BodyRequest { session, request_id: Arc::clone(&params.request_id), entry: index })
     }
 }

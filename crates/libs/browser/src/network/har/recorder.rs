@@ -71,12 +71,12 @@ impl HarRecorder {
         }
         let bytes = match &body {
             Body::Text(text) | Body::Base64(text) => text.len(),
-            Body::LeftOut(_) => 0,
+            Body::Omitted(_) => 0,
         };
         if bytes > MAX_BODY_BYTES * 2 {
-            entry.body = Some(Body::LeftOut(body_too_long()));
+            entry.body = Some(Body::Omitted(body_too_long()));
         } else if self.bytes + bytes > MAX_BYTES {
-            entry.body = Some(Body::LeftOut(format!("omitted: the recording reached {MAX_BYTES} bytes of text")));
+            entry.body = Some(Body::Omitted(format!("omitted: the recording reached {MAX_BYTES} bytes of text")));
         } else {
             self.bytes += bytes;
             entry.body = Some(body);
