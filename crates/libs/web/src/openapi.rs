@@ -61,7 +61,7 @@ pub fn complete_document(document: &mut OpenApi) {
             "The token (`dev_…`) issued to a device when it was paired; valid only for its socket",
         ))),
     );
-    components.schemas.values_mut().for_each(describe_optional_fields);
+    components.schemas.values_mut().for_each(describe_fields);
     for (path, item) in &mut document.paths.paths {
         let is_probe = path.starts_with("/health") || path == "/api/health" || path == "/api/metrics/prometheus";
         if let Some(operation) = item.post.as_mut().filter(|operation| is_idempotent(operation)) {
@@ -82,25 +82,33 @@ pub fn complete_document(document: &mut OpenApi) {
     }
 }
 
-/// Moves the description of an optional field from the reference to its type to the field itself, where readers of the
-/// document expect it.
-fn describe_optional_fields(schema: &mut RefOr<Schema>) {
+/// Moves the descriptions of optional and of inlined fields from the schema of their type to the field itself, where
+/// readers of the document expect them.
+fn describe_fields(schema: &mut RefOr<Schema>) {
     match schema {
-        RefOr::T(Schema::Object(object)) => {
-            for field in object.properties.values_mut() {
-                if let RefOr::T(Schema::OneOf(field)) = field
-                    && field.description.is_none()
-                {
-                    let described = field.items.iter_mut().find_map(|item| match item {
-                        RefOr::Ref(reference) if !reference.description.is_empty() => Some(reference),
-                        _ => None,
-                    });
-                    field.description = described.map(|reference| std::mem::take(&mut reference.description));
-                }
-            }
+        RefOr::T(Schema::Object(object)) => object.properties.values_mut().for_each(describe_field),
+        RefOr::T(Schema::OneOf(parts)) => parts.items.iter_mut().for_each(describe_fields),
+        RefOr::T(Schema::AllOf(parts)) => parts.items.iter_mut().for_each(describe_fields),
+        _ => {}
+    }
+}
+
+fn describe_field(field: &mut RefOr<Schema>) {
+    match field {
+        RefOr::T(Schema::OneOf(optional)) if optional.description.is_none() => {
+            let described = optional.items.iter_mut().find_map(|item| match item {
+                RefOr::Ref(reference) if !reference.description.is_empty() => Some(reference),
+                _ => None,
+            });
+            optional.description = described.map(|reference| std::mem::take(&mut reference.description));
         }
-        RefOr::T(Schema::OneOf(parts)) => parts.items.iter_mut().for_each(describe_optional_fields),
-        RefOr::T(Schema::AllOf(parts)) => parts.items.iter_mut().for_each(describe_optional_fields),
+        // The type comes first, followed by what belongs to the field.
+        RefOr::T(Schema::AllOf(inlined)) if inlined.description.is_none() => {
+            if let Some(RefOr::T(Schema::Object(own))) = inlined.items.last_mut() {
+                inlined.description = own.description.take();
+            }
+            inlined.items.iter_mut().for_each(describe_fields);
+        }
         _ => {}
     }
 }

@@ -109,10 +109,11 @@ fn examples_are_written_from_the_record() {
     for call in examples::read(&record::folder().expect("AGENTD_TEST_RECORD names a folder")) {
         let id = call["id"].as_str().expect("an id").to_owned();
         let Some(operation) = operations().iter().find(|operation| operation.id == id) else { continue };
-        if chosen.contains_key(&id) {
+        let text = neutral(&call.to_string());
+        // A reference within an example would look like one of the document.
+        if chosen.contains_key(&id) || WITHOUT_RESPONSE.contains(&id.as_str()) || text.contains("\"$ref\"") {
             continue;
         }
-        let text = neutral(&call.to_string());
         let call: Value = serde_json::from_str(&text).expect("JSON");
         let body = content(&operation.value["requestBody"], "application/json");
         if !body.is_null() && !call["request"].is_null() && !invalid(&id, &body["schema"], &call["request"]).is_empty()
@@ -120,9 +121,6 @@ fn examples_are_written_from_the_record() {
             continue;
         }
         if operation.value["requestBody"]["required"] == true && !body.is_null() && call["request"].is_null() {
-            continue;
-        }
-        if WITHOUT_RESPONSE.contains(&id.as_str()) {
             continue;
         }
         let mut call = call;
