@@ -1,8 +1,8 @@
 //! Export of finished spans.
 //!
 //! Span ids are known before a span is recorded: they are derived from the session and also shown by the daemon itself.
-//! A span may end in another process than it began in. So spans are not started and ended by the SDK's tracer, but
-//! passed to its processor when finished.
+//! A span may end in a different process than the one in which it began. So spans are not started and ended by the
+//! SDK's tracer, but passed to its processor when finished.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -158,7 +158,7 @@ impl Tracer {
     }
 
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 

@@ -90,7 +90,7 @@ impl<'c> Sampler<'c> {
         let client = client.ok_or_else(|| CliError::NotRunning { data_dir: data_dir.clone() })?;
         let asked = tokio::time::timeout(REQUEST_TIMEOUT, self.fetch(&client)).await;
         asked.unwrap_or_else(|elapsed| {
-            Err(CliError::NotAnswering { data_dir: data_dir.clone(), source: elapsed.into() })
+            Err(CliError::Unresponsive { data_dir: data_dir.clone(), source: elapsed.into() })
         })
     }
 
