@@ -80,12 +80,13 @@ impl Span {
 
 /// Returns the approximate size of a span in memory, in bytes.
 fn size_of_span(span: &SpanData) -> usize {
-    let of = |value: &Value| match value {
+    let value_size = |value: &Value| match value {
         Value::String(text) => text.as_str().len(),
         Value::Array(Array::String(texts)) => texts.iter().map(|text| text.as_str().len() + size_of::<String>()).sum(),
         _ => 0,
     };
-    let attributes: usize = span.attributes.iter().map(|attribute| size_of::<KeyValue>() + of(&attribute.value)).sum();
+    let attributes: usize =
+        span.attributes.iter().map(|attribute| size_of::<KeyValue>() + value_size(&attribute.value)).sum();
     let status = match &span.status {
         Status::Error { description } => description.len(),
         _ => 0,
