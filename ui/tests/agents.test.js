@@ -139,7 +139,7 @@ test('a proposed change shows its differences and can be accepted', async () => 
 test('tools can be selected individually', async () => {
   await show('/agents/expert/tools');
   await page.getByText('Selected tools').click();
-  await page.getByRole('button', { name: 'Clear all shown' }).click();
+  await page.getByRole('button', { name: 'Deselect all shown' }).click();
   await page.getByText('No tools selected. The agent can’t use any tools.').waitFor();
   await page.getByRole('checkbox', { name: /^read_file/ }).check();
   await page.getByRole('button', { name: 'Save' }).click();

@@ -217,7 +217,7 @@ test('files are moved and deleted', async () => {
   await row('reports & more').waitFor({ state: 'detached' });
   assert.equal(await get('reports & more/moved.txt'), null);
   await bench.show('/agents/ada/files?file=gone.txt');
-  await page.getByRole('heading', { name: 'Not found' }).waitFor();
+  await page.getByRole('heading', { name: 'File or folder not found' }).waitFor();
 });
 
 test('file views conform to WCAG 2.2 AA and are reachable by Tab', async () => {

@@ -130,7 +130,7 @@ test('a tool call is approved in its card, and its trace is shown', async () => 
   await card.getByRole('button', { name: 'Approve' }).click();
   await page.locator('main article strong', { hasText: 'written' }).waitFor();
   await settled();
-  await page.getByRole('button', { name: 'Trace' }).last().click();
+  await page.getByRole('button', { name: 'View trace' }).last().click();
   const trace = page.getByRole('dialog');
   await trace.getByText('Tool: write_file').waitFor();
   assert.deepEqual(await axe(page), []);

@@ -180,8 +180,8 @@ async fn items(query: Parameters) -> axum::Json<Vec<String>> {
 
 /// Shows the submitted data.
 fn echo(method: &str, sent: &str) -> Html<String> {
-    let said = serde_json::Value::from(format!("{method} {sent}")).to_string().replace('<', "\\u003c");
-    document(&format!("<p>Received</p><script>report({said})</script>"))
+    let report = serde_json::Value::from(format!("{method} {sent}")).to_string().replace('<', "\\u003c");
+    document(&format!("<p>Received</p><script>report({report})</script>"))
 }
 
 async fn file(query: Parameters) -> Response {

@@ -207,7 +207,7 @@ fn backup(data_dir: &std::path::Path) -> Outcome<String> {
     let mut command = Command::new(binary());
     let done = command.arg("backup").arg(&archive).env("SVC_DATA_DIR", data_dir).env("SVC_LOG", "warn").output()?;
     let bytes = std::fs::metadata(&archive).map_or(0, |file| file.len());
-    let told = String::from_utf8_lossy(if done.status.success() { &done.stdout } else { &done.stderr }).into_owned();
-    let told: String = told.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
-    Ok(format!("{} with {bytes} bytes: {told}", done.status))
+    let output = String::from_utf8_lossy(if done.status.success() { &done.stdout } else { &done.stderr }).into_owned();
+    let output: String = output.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect();
+    Ok(format!("{} with {bytes} bytes: {output}", done.status))
 }

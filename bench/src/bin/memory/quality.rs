@@ -139,8 +139,8 @@ async fn ask(
     }
     let mut found = Vec::new();
     for hit in answer["results"].as_array().into_iter().flatten() {
-        let (of, turn) = turn_of.get(text(&hit["episode"], "id")?).ok_or("an episode that nobody stored")?;
-        if of != conversation {
+        let (source, turn) = turn_of.get(text(&hit["episode"], "id")?).ok_or("an unknown episode")?;
+        if source != conversation {
             return Err("a turn of another conversation was found".into());
         }
         found.push(turn.clone());

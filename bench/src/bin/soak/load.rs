@@ -176,19 +176,19 @@ impl Load {
     pub(super) fn summary(&self) -> String {
         let Counts { turns, episodes, searches, delivered, runs, streams, devices, settings, backups } =
             &self.shared.counts;
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         format!(
             "{} turns, {} episodes, {} searches, {} deliveries, {} runs of jobs, {} clients of streams, {} connections of \
              devices, {} changes of settings, {} backups",
-            of(turns),
-            of(episodes),
-            of(searches),
-            of(delivered),
-            of(runs),
-            of(streams),
-            of(devices),
-            of(settings),
-            of(backups)
+            load(turns),
+            load(episodes),
+            load(searches),
+            load(delivered),
+            load(runs),
+            load(streams),
+            load(devices),
+            load(settings),
+            load(backups)
         )
     }
 

@@ -146,8 +146,8 @@ fn problems_contain_location_and_reason() {
         (json!({"path": "/a", "b": 1}), "`b` is unexpected"),
         (json!({"b": 1, "path": 1}), "`/path`: 1 is not of type string; `b` is unexpected"),
     ] {
-        let told = problems(schema.clone(), value.clone());
-        let mut parts: Vec<&str> = told.split("; ").collect();
+        let message = problems(schema.clone(), value.clone());
+        let mut parts: Vec<&str> = message.split("; ").collect();
         let mut expected: Vec<&str> = expected.split("; ").collect();
         parts.sort_unstable();
         expected.sort_unstable();

@@ -27,7 +27,7 @@ const TRAILER_LIMIT: Duration = Duration::from_secs(2);
 /// Terminates an event that the server left open at the end of the body.
 const END_OF_EVENT: &[u8] = b"\n\n";
 
-/// Vendor that errors name, and the key that they must not contain.
+/// Context of an error: the vendor it names, and the key that is redacted from it.
 #[derive(Clone)]
 pub(crate) struct ErrorContext {
     pub(crate) vendor: Vendor,
@@ -43,8 +43,8 @@ impl ErrorContext {
         ModelError::new(ModelErrorCode::Timeout, format!("{} did not answer in time", self.vendor))
     }
 
-    fn cut_off(&self) -> ModelError {
-        let message = format!("the answer of {} was cut off", self.vendor);
+    fn interrupted(&self) -> ModelError {
+        let message = format!("the response of {} was interrupted", self.vendor);
         ModelError::new(ModelErrorCode::ProviderUnavailable, message)
     }
 
@@ -52,7 +52,7 @@ impl ErrorContext {
         match error {
             BodyError::TimedOut => self.timed_out(),
             error @ BodyError::TooLarge => self.classify(VendorError::broken_format(error.to_string())),
-            BodyError::Broken(error) => self.cut_off().with_source(error),
+            BodyError::Broken(error) => self.interrupted().with_source(error),
         }
     }
 }
@@ -161,7 +161,7 @@ impl Answer {
         match inner.downcast::<BodyError>().map(|body| *body) {
             Ok(BodyError::TimedOut) if self.decoder.has_finish_reason() => self.finish(),
             Ok(error) => self.error = Some(self.context.body_failed(error)),
-            Err(_) => self.error = Some(self.context.cut_off()),
+            Err(_) => self.error = Some(self.context.interrupted()),
         }
     }
 
@@ -169,7 +169,7 @@ impl Answer {
         self.is_finished = true;
         match self.decoder.finish(&mut self.ready) {
             Some(finish) => self.ready.push_back(ModelEvent::Finished(finish)),
-            None => self.error = Some(self.context.cut_off()),
+            None => self.error = Some(self.context.interrupted()),
         }
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     /// Some servers send a finish reason with each chunk.
     #[tokio::test(start_paused = true)]
-    async fn pieces_after_a_finish_reason_extend_the_wait() {
+    async fn chunks_after_a_finish_reason_extend_the_trailer_limit() {
         let fragment = |arguments: &str| {
             let call = json!({"index": 0, "id": "a", "function": {"name": "look", "arguments": arguments}});
             let choice = json!({"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"});
@@ -228,7 +228,7 @@ mod tests {
             [Ok(ModelEvent::ToolCall(call)), Ok(ModelEvent::Finished(_))] => assert_eq!(call.input, json!({"a": 1})),
             other => panic!("{other:?}"),
         }
-        // Usage does not extend the wait.
+        // Usage does not extend the limit.
         assert_eq!(began.elapsed(), TRAILER_LIMIT * 9 / 4 + TRAILER_LIMIT);
     }
 }

@@ -16,13 +16,13 @@ use crate::{StoreError, Tx, args};
 /// Retention of a stored response.
 pub const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum number of stored responses per credential, exceeded by at most one trim interval; the oldest are deleted.
-pub const IDEMPOTENCY_PER_CREDENTIAL: u32 = 10_000;
+pub const MAX_RESPONSES_PER_CREDENTIAL: u32 = 10_000;
 /// Number of records between two trims, because counting is expensive.
 const TRIM_INTERVAL: u64 = 64;
 
 /// Response to a repeated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoredAnswer {
+pub enum StoredResponse {
     /// The first response is sent again.
     Answer { status: u16, body: String },
     /// The response contained a secret and was not stored; the repeat only receives the id of the created resource.
@@ -36,11 +36,11 @@ pub enum StoredAnswer {
 pub struct StoredRequest {
     pub method_and_path: String,
     pub body_hash: [u8; 32],
-    pub answer: StoredAnswer,
+    pub answer: StoredResponse,
     pub created_at: Timestamp,
 }
 
-type Render<T> = Arc<dyn Fn(&T) -> StoredAnswer + Send + Sync>;
+type Render<T> = Arc<dyn Fn(&T) -> StoredResponse + Send + Sync>;
 
 struct Request<T: ?Sized> {
     credential: String,
@@ -110,10 +110,10 @@ impl<T: ?Sized> Recorder<T> {
     async fn write(&self, tx: &mut Tx, value: &T, instead_of: Option<&str>) -> Result<(), StoreError> {
         let Some(request) = &self.0 else { return Ok(()) };
         let (status, body, resource_id) = match (request.render)(value) {
-            StoredAnswer::Answer { status, body } => (Some(status), Some(body), None),
-            StoredAnswer::AlreadyDone { id } => (None, None, Some(id)),
+            StoredResponse::Answer { status, body } => (Some(status), Some(body), None),
+            StoredResponse::AlreadyDone { id } => (None, None, Some(id)),
             // A body without a status marks a stream.
-            StoredAnswer::Reattach { id } => (None, Some(String::new()), Some(id)),
+            StoredResponse::Reattach { id } => (None, Some(String::new()), Some(id)),
         };
         let now = tx.clock().now();
         // An expired record that is not purged yet is replaced.
@@ -144,7 +144,7 @@ impl<T: ?Sized> Recorder<T> {
             return Err(StoreError::IdempotencyConflict);
         }
         if tx.shared.idempotency_records.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIM_INTERVAL) {
-            tx.trim_answers(&request.credential, IDEMPOTENCY_PER_CREDENTIAL).await?;
+            tx.trim_responses(&request.credential, MAX_RESPONSES_PER_CREDENTIAL).await?;
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl<T: ?Sized> Recorder<T> {
 
 impl Read {
     /// Returns the record of a key, if it is at most 24 hours old.
-    pub async fn find_answer(&mut self, credential: &str, key: &str) -> Result<Option<StoredRequest>, StoreError> {
+    pub async fn find_response(&mut self, credential: &str, key: &str) -> Result<Option<StoredRequest>, StoreError> {
         let oldest = self.clock().now() - IDEMPOTENCY_RETENTION;
         let row = self
             .fetch_optional(
@@ -163,9 +163,9 @@ impl Read {
             .await?;
         let Some(row) = row else { return Ok(None) };
         let answer = match (row.get("status")?, row.get("body")?, row.get::<Option<String>>("resource_id")?) {
-            (Some(status), Some(body), _) => StoredAnswer::Answer { status, body },
-            (None, Some(_), Some(id)) => StoredAnswer::Reattach { id },
-            (_, _, id) => StoredAnswer::AlreadyDone { id: id.unwrap_or_default() },
+            (Some(status), Some(body), _) => StoredResponse::Answer { status, body },
+            (None, Some(_), Some(id)) => StoredResponse::Reattach { id },
+            (_, _, id) => StoredResponse::AlreadyDone { id: id.unwrap_or_default() },
         };
         Ok(Some(StoredRequest {
             method_and_path: row.get("request")?,
@@ -178,7 +178,7 @@ impl Read {
 
 impl Tx {
     /// Deletes all but the newest `keep` responses of a credential.
-    pub async fn trim_answers(&mut self, credential: &str, keep: u32) -> Result<u64, StoreError> {
+    pub async fn trim_responses(&mut self, credential: &str, keep: u32) -> Result<u64, StoreError> {
         self.execute(
             "DELETE FROM idempotency WHERE credential = $1 AND idempotency_key IN \
              (SELECT idempotency_key FROM idempotency WHERE credential = $1 \
@@ -190,7 +190,7 @@ impl Tx {
 
     /// Deletes up to `limit` responses older than 24 hours and returns their number. Call until the number is below
     /// `limit`.
-    pub async fn purge_answers(&mut self, limit: u32) -> Result<u64, StoreError> {
+    pub async fn purge_responses(&mut self, limit: u32) -> Result<u64, StoreError> {
         let before = self.clock().now() - IDEMPOTENCY_RETENTION;
         self.execute(
             "DELETE FROM idempotency WHERE (credential, idempotency_key) IN \

@@ -48,7 +48,7 @@ pub use db::{DatabaseUrl, Db, DbOptions};
 pub use dialect::Dialect;
 pub use dump::DumpSummary;
 pub use error::{Cause, StoreError};
-pub use idempotency::{IDEMPOTENCY_PER_CREDENTIAL, IDEMPOTENCY_RETENTION, Recorder, StoredAnswer, StoredRequest};
+pub use idempotency::{IDEMPOTENCY_RETENTION, MAX_RESPONSES_PER_CREDENTIAL, Recorder, StoredRequest, StoredResponse};
 pub use inspect::{Inspection, inspect, lock_holder};
 pub use job::Durability;
 pub use outbox::{CursorStart, Event, EventId, NewEvent, Seq};

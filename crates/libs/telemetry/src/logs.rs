@@ -48,7 +48,7 @@ impl LogRecords {
     }
 
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 
@@ -108,11 +108,11 @@ struct BoundedLogProcessor(Arc<Shared>);
 
 impl LogProcessor for BoundedLogProcessor {
     fn emit(&self, record: &mut SdkLogRecord, scope: &InstrumentationScope) {
-        if let Some(place) = trace::current() {
-            let flags = TraceFlags::default().with_sampled(place.is_sampled);
+        if let Some(context) = trace::current() {
+            let flags = TraceFlags::default().with_sampled(context.is_sampled);
             record.set_trace_context(
-                TraceId::from_bytes(place.trace_id.to_bytes()),
-                SpanId::from_bytes(place.span_id.to_bytes()),
+                TraceId::from_bytes(context.trace_id.to_bytes()),
+                SpanId::from_bytes(context.span_id.to_bytes()),
                 Some(flags),
             );
         }
@@ -134,14 +134,16 @@ impl LogProcessor for BoundedLogProcessor {
 
 /// Returns the approximate size of a record in memory, in bytes.
 fn size_of_record(record: &SdkLogRecord) -> usize {
-    let of = |value: &AnyValue| match value {
+    let value_size = |value: &AnyValue| match value {
         AnyValue::String(text) => text.as_str().len(),
         AnyValue::Bytes(bytes) => bytes.len(),
         _ => 0,
     };
-    let attributes: usize =
-        record.attributes_iter().map(|(_, value)| size_of::<(opentelemetry::Key, AnyValue)>() + of(value)).sum();
-    size_of::<Record>() + record.body().map_or(0, of) + attributes
+    let attributes: usize = record
+        .attributes_iter()
+        .map(|(_, value)| size_of::<(opentelemetry::Key, AnyValue)>() + value_size(value))
+        .sum();
+    size_of::<Record>() + record.body().map_or(0, value_size) + attributes
 }
 
 struct Exporter(LogExporter);
@@ -174,10 +176,10 @@ mod tests {
     async fn record_has_fields_and_trace_context() {
         let records = records();
         let subscriber = tracing_subscriber::registry().with(records.layer(|_| true));
-        let place = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+        let context = TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
         let _log = tracing::subscriber::set_default(subscriber);
-        with_context(place, async { tracing::warn!(items = 7, "queue full") }).await;
-        tracing::warn!(target: "hyper::client", "of the export itself");
+        with_context(context, async { tracing::warn!(items = 7, "queue full") }).await;
+        tracing::warn!(target: "hyper::client", "emitted by the exporter");
         let queue = &records.0.as_ref().unwrap().queue;
         let batch = queue.next_batch().await;
         assert_eq!(batch.len(), 1, "{batch:?}");

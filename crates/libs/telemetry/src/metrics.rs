@@ -89,7 +89,7 @@ impl Meter {
     }
 
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 
@@ -293,6 +293,6 @@ mod tests {
     #[test]
     fn disabled_meter_records_nothing() {
         Meter::off().histogram("c_seconds", "h", [0.1]).record(0.5, &[]);
-        assert!(!Meter::off().is_on());
+        assert!(!Meter::off().is_enabled());
     }
 }

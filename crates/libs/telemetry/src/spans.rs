@@ -1,8 +1,8 @@
 //! Export of finished spans.
 //!
 //! Span ids are known before a span is recorded: they are derived from the session and also shown by the daemon itself.
-//! A span may end in another process than it began in. So spans are not started and ended by the SDK's tracer, but
-//! passed to its processor when finished.
+//! A span may end in a different process than the one in which it began. So spans are not started and ended by the
+//! SDK's tracer, but passed to its processor when finished.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -80,12 +80,13 @@ impl Span {
 
 /// Returns the approximate size of a span in memory, in bytes.
 fn size_of_span(span: &SpanData) -> usize {
-    let of = |value: &Value| match value {
+    let value_size = |value: &Value| match value {
         Value::String(text) => text.as_str().len(),
         Value::Array(Array::String(texts)) => texts.iter().map(|text| text.as_str().len() + size_of::<String>()).sum(),
         _ => 0,
     };
-    let attributes: usize = span.attributes.iter().map(|attribute| size_of::<KeyValue>() + of(&attribute.value)).sum();
+    let attributes: usize =
+        span.attributes.iter().map(|attribute| size_of::<KeyValue>() + value_size(&attribute.value)).sum();
     let status = match &span.status {
         Status::Error { description } => description.len(),
         _ => 0,
@@ -158,7 +159,7 @@ impl Tracer {
     }
 
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.0.is_some()
     }
 

@@ -26,7 +26,7 @@ pub enum CallerKind {
     Local,
 }
 
-/// Whether the holder of a credential has proven to know the owner's password.
+/// Whether the caller has proven knowledge of the owner's password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PasswordProof {
     /// The credential is not a page session, so no operation requires the password.
@@ -63,7 +63,8 @@ impl Caller {
 
     /// Rejects a page session whose password was not entered within the last ten minutes.
     ///
-    /// Routes that always require it declare so in their group; handlers call this if it depends on the request.
+    /// Routes that always require a recent password declare it in their group. Handlers call this method if the
+    /// requirement depends on the request.
     ///
     /// # Errors
     /// 403 `reauthentication_required`.
@@ -92,7 +93,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         // Absent only if a route was mounted without its access rule, which is a bug.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| {
-            ApiError::internal(&std::io::Error::other("a handler asked for its caller on a public route"))
+            ApiError::internal(&std::io::Error::other("`Caller` was extracted on a route without authentication"))
         })
     }
 }

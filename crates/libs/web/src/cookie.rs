@@ -349,9 +349,9 @@ mod tests {
 
     #[test]
     fn session_cookies_of_parent_domains_are_deleted_for_host_names_alone() {
-        let of = |host| deletions("/", host);
+        let deletions_for = |host| deletions("/", host);
         assert_eq!(
-            of("Agents.example.org:8443"),
+            deletions_for("Agents.example.org:8443"),
             [
                 "svc_session=; Path=/; Max-Age=0",
                 "svc_session=; Path=/; Domain=agents.example.org; Max-Age=0",
@@ -359,7 +359,7 @@ mod tests {
             ]
         );
         for host in ["127.0.0.1:7878", "[::1]:7878", "localhost:7878", "nas", ""] {
-            assert_eq!(of(host), ["svc_session=; Path=/; Max-Age=0"], "{host}");
+            assert_eq!(deletions_for(host), ["svc_session=; Path=/; Max-Age=0"], "{host}");
         }
     }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Body of every error response.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct ErrorBody {
-    /// Message for humans that says what failed and how to fix it.
+    /// Human-readable message with the problem and how to fix it.
     pub error: String,
     /// Stable error code in `snake_case`.
     pub code: String,
@@ -20,7 +20,7 @@ pub struct ErrorBody {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     #[schema(required = false)]
     pub fields: Vec<FieldProblem>,
-    /// Id of the log entry that holds the cause; only with status 500.
+    /// Id of the log entry that contains the cause; only with status 500.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub error_id: Option<String>,

@@ -141,7 +141,7 @@ fn complete_operation(operation: &mut Operation, changes: bool, is_probe: bool) 
     let mut statuses: Vec<(&str, &str)> = Vec::new();
     if !is_probe {
         statuses.push(("421", "The `Host` header is not one of the daemon's names"));
-        statuses.push(("500", "Internal error; the log has the cause under `error_id`"));
+        statuses.push(("500", "Internal error; the log entry with this `error_id` contains the cause"));
         statuses.push(("503", "A required component is disabled or unavailable; the message says how to enable it"));
     }
     if has_security {

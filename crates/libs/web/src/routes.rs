@@ -189,14 +189,14 @@ enum AccessRule {
 
 impl AccessRule {
     fn security(self, requirements: Requirements) -> Vec<SecurityRequirement> {
-        let of = |name| SecurityRequirement::new(name, Vec::<String>::new());
+        let requirement = |name| SecurityRequirement::new(name, Vec::<String>::new());
         // Both halves of a page session are required.
-        let page = of("session_cookie").add("page_secret", Vec::<String>::new());
-        let ticket = requirements.accepts_ticket.then(|| of("ticket"));
-        let credential = [of("bearer"), of("api_key"), page].into_iter().chain(ticket);
+        let page = requirement("session_cookie").add("page_secret", Vec::<String>::new());
+        let ticket = requirements.accepts_ticket.then(|| requirement("ticket"));
+        let credential = [requirement("bearer"), requirement("api_key"), page].into_iter().chain(ticket);
         match self {
             Self::Public => Vec::new(),
-            Self::Custom(scheme) => vec![of(scheme)],
+            Self::Custom(scheme) => vec![requirement(scheme)],
             Self::OpenUntilFirstKey => [SecurityRequirement::default()].into_iter().chain(credential).collect(),
             Self::AnyScope | Self::Ticket | Self::FullScope | Self::FullScopeStream | Self::Credential { .. } => {
                 credential.collect()

@@ -322,12 +322,12 @@ async fn respond<V: Vendor>(
 
 /// Returns the content type, the redirect target and the body.
 fn sent(file: FakeFile) -> (&'static str, Option<Url>, Body) {
-    const PIECE: &[u8] = &[b'x'; 1 << 16];
+    const CHUNK: &[u8] = &[b'x'; 1 << 16];
     let binary = "application/octet-stream";
     match file {
         FakeFile::Bytes(bytes) => (binary, None, Body::from(bytes)),
         FakeFile::Unannounced(length) => {
-            let pieces = (0..length).step_by(PIECE.len()).map(move |at| &PIECE[..PIECE.len().min(length - at)]);
+            let pieces = (0..length).step_by(CHUNK.len()).map(move |at| &CHUNK[..CHUNK.len().min(length - at)]);
             (
                 binary,
                 None,

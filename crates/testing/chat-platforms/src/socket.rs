@@ -73,9 +73,9 @@ impl SocketServer {
                 };
                 let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, record_query).await else { continue };
                 let (client, orders) = mpsc::unbounded_channel();
-                let (told, events) = mpsc::unbounded_channel();
+                let (event_sender, events) = mpsc::unbounded_channel();
                 serve(FakeSocket { query: query.into_inner(), client, events });
-                tokio::spawn(forward(socket, orders, told));
+                tokio::spawn(forward(socket, orders, event_sender));
             }
         });
         Ok(Self { address, accepting: accepting.abort_handle() })
@@ -85,7 +85,7 @@ impl SocketServer {
 async fn forward(
     mut socket: WebSocketStream<TcpStream>,
     mut orders: mpsc::UnboundedReceiver<ToSocket>,
-    told: mpsc::UnboundedSender<FromSocket>,
+    event_sender: mpsc::UnboundedSender<FromSocket>,
 ) {
     let mut code = None;
     loop {
@@ -107,10 +107,10 @@ async fn forward(
             message = socket.next() => match message {
                 Some(Ok(Message::Text(text))) => {
                     let message = serde_json::from_str(text.as_str()).unwrap_or(Value::Null);
-                    let _ = told.send(FromSocket::Message(message));
+                    let _ = event_sender.send(FromSocket::Message(message));
                 }
                 Some(Ok(Message::Pong(_))) => {
-                    let _ = told.send(FromSocket::Pong);
+                    let _ = event_sender.send(FromSocket::Pong);
                 }
                 Some(Ok(Message::Close(frame))) => code = frame.map(|frame| frame.code.into()),
                 Some(Ok(_)) => {}
@@ -118,5 +118,5 @@ async fn forward(
             },
         }
     }
-    let _ = told.send(FromSocket::Disconnected(code));
+    let _ = event_sender.send(FromSocket::Disconnected(code));
 }

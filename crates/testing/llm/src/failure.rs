@@ -157,58 +157,61 @@ impl DocumentedFailure {
     }
 
     fn mistral(self) -> (u16, Value) {
-        let told = |status: u16, kind: &str, code: &str, message: &str| {
+        let error_body = |status: u16, kind: &str, code: &str, message: &str| {
             (status, json!({"object": "error", "message": message, "type": kind, "param": null, "code": code}))
         };
         match self {
-            Self::RateLimit => told(429, "rate_limited", "1300", "Rate limit exceeded"),
-            Self::Overloaded => {
-                told(429, "service_tier_capacity_exceeded", "3505", "Service tier capacity exceeded for this model.")
-            }
+            Self::RateLimit => error_body(429, "rate_limited", "1300", "Rate limit exceeded"),
+            Self::Overloaded => error_body(
+                429,
+                "service_tier_capacity_exceeded",
+                "3505",
+                "Service tier capacity exceeded for this model.",
+            ),
             Self::WrongKey => (401, json!({"detail": "Unauthorized"})),
-            Self::ContextTooLong => told(
+            Self::ContextTooLong => error_body(
                 400,
                 "invalid_request_prompt",
                 "3051",
                 "Prompt contains 40008 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
             ),
-            Self::Broken => told(500, "internal_server_error", "1000", "Service unavailable."),
-            Self::UnknownModel => told(400, "invalid_model", "1500", "Invalid model: nonesuch"),
+            Self::Broken => error_body(500, "internal_server_error", "1000", "Service unavailable."),
+            Self::UnknownModel => error_body(400, "invalid_model", "1500", "Invalid model: nonesuch"),
             Self::NoCredit => (402, json!({"detail": "Payment required"})),
         }
     }
 
     fn xai(self, key: &str) -> (u16, Value) {
-        let told = |status: u16, code: &str, error: String| (status, json!({"code": code, "error": error}));
+        let error_body = |status: u16, code: &str, error: String| (status, json!({"code": code, "error": error}));
         let invalid = "Client specified an invalid argument";
         match self {
-            Self::RateLimit => told(
+            Self::RateLimit => error_body(
                 429,
                 "Some resource has been exhausted",
                 "Too many requests for team 3e2f and model grok-4.".to_owned(),
             ),
-            Self::Overloaded => told(
+            Self::Overloaded => error_body(
                 503,
                 "The service is currently unavailable",
                 "The model is at capacity and currently cannot serve this request.".to_owned(),
             ),
-            Self::WrongKey => told(
+            Self::WrongKey => error_body(
                 400,
                 invalid,
                 format!("Incorrect API key provided: {key}. You can obtain an API key from https://console.x.ai."),
             ),
-            Self::ContextTooLong => told(
+            Self::ContextTooLong => error_body(
                 400,
                 invalid,
                 "This model's maximum prompt length is 131072 but the request contains 537812 tokens.".to_owned(),
             ),
-            Self::Broken => told(500, "Internal error", "An internal error occurred.".to_owned()),
-            Self::UnknownModel => told(
+            Self::Broken => error_body(500, "Internal error", "An internal error occurred.".to_owned()),
+            Self::UnknownModel => error_body(
                 404,
                 "Some requested entity was not found",
                 "The model nonesuch does not exist or your team does not have access to it.".to_owned(),
             ),
-            Self::NoCredit => told(
+            Self::NoCredit => error_body(
                 403,
                 "The caller does not have permission to execute the specified operation",
                 "Your newly created team doesn't have any credits yet.".to_owned(),

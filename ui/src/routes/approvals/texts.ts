@@ -45,7 +45,7 @@ export const say = texts({
     reject: 'Ablehnen',
     reason: 'Begründung für den Agenten (optional)',
     addReason: 'Begründung hinzufügen',
-    expires: 'Läuft ab in {time}',
+    expires: 'Läuft in {time} ab',
     expired: 'Abgelaufen',
     approved: 'Freigegeben',
     rejected: 'Abgelehnt',

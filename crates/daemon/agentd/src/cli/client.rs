@@ -36,7 +36,7 @@ enum Transport {
 }
 
 impl LocalClient {
-    /// Connects to the daemon that runs on the data directory; `None` if none runs.
+    /// Connects to the daemon that uses the data directory; returns `None` if no daemon is running.
     pub(super) async fn running(config: &Config) -> Result<Option<Self>, CliError> {
         let data_dir = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
         let path = data_dir.join("agentd.sock");
@@ -54,7 +54,7 @@ impl LocalClient {
         match Offline::open(config.clone(), clock, Entropy::system()).await {
             Ok(offline) => Ok(Self(Transport::InProcess(Box::new(offline)))),
             Err(StartError::Store(source @ StoreError::AlreadyRunning { .. })) => {
-                Err(CliError::NotAnswering { data_dir: config.data_dir.clone(), source: Box::new(source) })
+                Err(CliError::Unresponsive { data_dir: config.data_dir.clone(), source: Box::new(source) })
             }
             Err(error) => Err(error.into()),
         }
@@ -69,13 +69,13 @@ impl LocalClient {
         match &self.0 {
             Transport::InProcess(offline) => in_process(offline.router(), request).await,
             Transport::Socket { path, data_dir } => {
-                let not_answering = |source| CliError::NotAnswering { data_dir: data_dir.clone(), source };
+                let unresponsive = |source| CliError::Unresponsive { data_dir: data_dir.clone(), source };
                 let sending = over_socket(path, request);
                 match limit {
                     None => sending.await,
                     Some(limit) => tokio::time::timeout(limit, sending)
                         .await
-                        .unwrap_or_else(|elapsed| Err(not_answering(elapsed.into()))),
+                        .unwrap_or_else(|elapsed| Err(unresponsive(elapsed.into()))),
                 }
             }
         }
@@ -132,7 +132,7 @@ pub(super) fn request(method: Method, path: &str, body: Body) -> Result<Request<
         .header(HOST, "localhost")
         .header(CONTENT_TYPE, "application/json")
         .body(body)
-        .map_err(|error| CliError::Usage(format!("`{path}` cannot be requested: {error}")))
+        .map_err(|error| CliError::Usage(format!("`{path}` is not a valid request path: {error}")))
 }
 
 /// Returns the response if its status is a success.
@@ -166,8 +166,8 @@ async fn in_process(router: Router, request: Request<Body>) -> Result<Response<B
 }
 
 async fn over_socket(path: &std::path::Path, request: Request<Body>) -> Result<Response<Body>, CliError> {
-    let gone = || CliError::broken(io::Error::from(io::ErrorKind::ConnectionRefused));
-    let stream = socket::connect(path).await?.ok_or_else(gone)?;
+    let not_running = || CliError::broken(io::Error::from(io::ErrorKind::ConnectionRefused));
+    let stream = socket::connect(path).await?.ok_or_else(not_running)?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(CliError::broken)?;
     // Ends with the response body.

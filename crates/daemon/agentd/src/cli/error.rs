@@ -13,7 +13,7 @@ pub(super) enum CliError {
         "a daemon uses {} but does not respond on its private socket; it may still be starting: retry, and if this persists, check its log or restart it",
         .data_dir.display()
     )]
-    NotAnswering { data_dir: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    Unresponsive { data_dir: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("no permission to open the private socket {}; run this command as the user that the daemon runs as", .path.display())]
     NotYours { path: PathBuf, source: io::Error },
     #[error("no daemon runs on {}; start one with `agentd`, or name another with --url", .data_dir.display())]

@@ -23,14 +23,14 @@ pub(super) fn start_export(
 ) {
     let Some(telemetry) = telemetry else { return };
     let (client, entropy) = (client(settings), context.entropy.clone());
-    if context.tracer.is_on() {
+    if context.tracer.is_enabled() {
         let (tracer, resource) = (context.tracer.clone(), telemetry.resource(&context.instance));
         let (client, entropy) = (client.clone(), entropy.clone());
         context
             .supervise("otlp.traces", move || tracer.clone().export(client.clone(), entropy.clone(), resource.clone()));
     }
     let meter = context.recorder.meter().clone();
-    if meter.is_on() {
+    if meter.is_enabled() {
         let metrics = Arc::clone(metrics);
         context.supervise("otlp.metrics", move || {
             let metrics = Arc::clone(&metrics);
@@ -46,7 +46,7 @@ pub(super) fn start_export(
 /// Returns the counter of log records by outcome, if log records are exported.
 pub(super) fn log_record_metrics(records: &LogRecords) -> MetricList {
     let mut metrics = MetricList::default();
-    if records.is_on() {
+    if records.is_enabled() {
         let help = "Log records by their outcome at the collector (sent, dropped), since the daemon started.";
         let family = Family::counter("svc_otlp_log_records_total", help).by(&["outcome"]);
         metrics.read(family, records, async |records| {
@@ -64,7 +64,7 @@ pub(super) fn start_log_export(
     telemetry: &TelemetryConfig,
     records: &LogRecords,
 ) {
-    if !records.is_on() {
+    if !records.is_enabled() {
         return;
     }
     let (client, records, entropy) = (client(settings), records.clone(), context.entropy.clone());
@@ -81,7 +81,7 @@ struct TraceRequests {
 /// Returns the recorder of request spans, if traces are exported.
 pub(super) fn request_spans(context: &AppContext) -> Option<Arc<dyn RequestSpans>> {
     let (tracer, clock) = (context.tracer.clone(), context.clock.clone());
-    tracer.is_on().then(|| Arc::new(TraceRequests { tracer, clock }) as Arc<dyn RequestSpans>)
+    tracer.is_enabled().then(|| Arc::new(TraceRequests { tracer, clock }) as Arc<dyn RequestSpans>)
 }
 
 impl RequestSpans for TraceRequests {

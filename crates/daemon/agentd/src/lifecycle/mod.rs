@@ -49,7 +49,7 @@ pub const DRAIN_LIMIT: Duration = Duration::from_secs(20);
 const REPLY_DEADLINE: f64 = 0.45;
 /// Deadline for unfinished replies to be marked as interrupted and for the local model to stop.
 const TURN_DEADLINE: f64 = 0.75;
-/// Deadline for connections and workers, which are cut off afterwards.
+/// Deadline for connections and workers, which are aborted afterwards.
 const CONNECTION_DEADLINE: f64 = 0.85;
 /// Deadline for sending the last spans and metrics, which are lost afterwards.
 const TELEMETRY_DEADLINE: f64 = 0.9;

@@ -159,7 +159,7 @@ async fn system_prompt_contains_the_profile_of_the_agent() {
     talk.exchange(&json!({"content": "hello", "agent_id": "mapper"})).await;
     let request = &talk.vendor.requests()[0].body;
     assert_eq!(request["model"], "m-1");
-    let told = request["messages"][0]["content"].as_str().expect("a system prompt");
+    let system_prompt = request["messages"][0]["content"].as_str().expect("a system prompt");
     for part in [
         "You are mapper",
         "Ada",
@@ -171,7 +171,7 @@ async fn system_prompt_contains_the_profile_of_the_agent() {
         "Be brief.",
         "Hobby? chess",
     ] {
-        assert!(told.contains(part), "`{part}` is missing in: {told}");
+        assert!(system_prompt.contains(part), "`{part}` is missing in: {system_prompt}");
     }
 }
 

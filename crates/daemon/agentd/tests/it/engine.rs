@@ -303,16 +303,16 @@ async fn reply_can_be_followed_and_cancelled_on_another_replica() {
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
     let session = format!("/api/chat/sessions/{}", started(&seen, "session_id"));
-    let mut elsewhere = replica.get(&format!("{session}/stream")).stream().await;
-    assert_eq!(read_tokens(&mut elsewhere, 1).await, seen);
+    let mut on_replica = replica.get(&format!("{session}/stream")).stream().await;
+    assert_eq!(read_tokens(&mut on_replica, 1).await, seen);
     gate.release(1);
-    assert_eq!(elsewhere.next().await.expect("the second token").data["content"], "b");
+    assert_eq!(on_replica.next().await.expect("the second token").data["content"], "b");
     let body = json!({"content": "me too", "conversation_id": started(&seen, "conversation_id")});
     let refused = replica.post("/api/chat/messages/stream").json(&body).send().await;
     refused.expect_error(409, "turn_in_progress");
     let cancelled = replica.post(&format!("{session}/cancel")).send().await.expect_status(200).json();
     assert_eq!(cancelled["status"], "cancelled");
-    for rest in [elsewhere.collect().await, stream.collect().await] {
+    for rest in [on_replica.collect().await, stream.collect().await] {
         assert_eq!(rest.last().expect("an end").data["code"], "cancelled");
     }
     // A reply of another daemon is not taken over until its lease expires.
@@ -352,8 +352,8 @@ async fn killed_daemon_keeps_every_sent_token() {
     let conversation = process.get(&path).send().await.expect_status(200).json();
     let reply = &conversation["messages"][1];
     assert_eq!((&reply["content"], &reply["status"]), (&json!("one two "), &json!("interrupted")));
-    let figures = process.get("/api/metrics/prometheus").send().await.expect_status(200).text();
-    assert!(figures.contains("svc_tasks_total{status=\"interrupted\"} 1\n"), "{figures}");
+    let metrics = process.get("/api/metrics/prometheus").send().await.expect_status(200).text();
+    assert!(metrics.contains("svc_tasks_total{status=\"interrupted\"} 1\n"), "{metrics}");
     gate.open();
     let again = json!({"content": "again", "conversation_id": started(&seen, "conversation_id")});
     let events = process.post("/api/chat/messages/stream").json(&again).stream().await.collect().await;

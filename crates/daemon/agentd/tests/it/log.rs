@@ -29,8 +29,8 @@ async fn log_lines_of_a_turn_carry_the_id_of_the_request_that_started_it() {
     let conversation = process.post("/api/chat/conversations").json(&json!({"agent_id": agent["id"]})).send().await;
     let conversation = conversation.expect_status(201).json();
     let message = json!({"conversation_id": conversation["id"], "content": "Which capital?"});
-    let asked = process.post("/api/chat/messages/stream").header("x-request-id", "asked-once").json(&message);
-    let answer = asked.send().await.expect_status(200);
+    let request = process.post("/api/chat/messages/stream").header("x-request-id", "asked-once").json(&message);
+    let answer = request.send().await.expect_status(200);
     assert!(answer.text().contains("Paris"), "{}", answer.text());
     process.terminate().await;
 

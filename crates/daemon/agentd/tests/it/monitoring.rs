@@ -275,14 +275,14 @@ async fn component_latency_is_always_a_number() {
     let health = async || talk.app.get("/api/monitoring/health").send().await.expect_status(200).json();
     let latencies = |health: &serde_json::Value| -> Vec<(String, f64)> {
         let components = health["components"].as_array().expect("components");
-        let of = |component: &serde_json::Value| {
+        let state_of = |component: &serde_json::Value| {
             let latency = component["latency"].as_f64().unwrap_or_else(|| panic!("{component}"));
             let is_measured = latency > 0.0;
             assert!(is_measured || component["status"] == "unknown", "{component}");
             assert!(is_measured || component["message"].is_string(), "{component}");
             (component["id"].as_str().expect("an id").to_owned(), latency)
         };
-        components.iter().map(of).collect()
+        components.iter().map(state_of).collect()
     };
     let first = latencies(&health().await);
     let ids: Vec<&str> = first.iter().map(|(id, _)| id.as_str()).collect();

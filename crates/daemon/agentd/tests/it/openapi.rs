@@ -86,9 +86,10 @@ fn every_operation_says_what_it_is() {
         assert!(ids.insert(operation.id.clone()), "{name}: operationId {} stands twice", operation.id);
         assert!(operation.value["tags"].as_array().is_some_and(|tags| tags.len() == 1), "{name} needs one tag");
         for variable in operation.path.split('{').skip(1).filter_map(|part| part.split('}').next()) {
-            let told = operation.value["parameters"].as_array().into_iter().flatten();
-            let mut told = told.filter(|parameter| parameter["in"] == "path" && parameter["name"] == variable);
-            assert!(told.next().is_some(), "{name} does not say what {variable} is");
+            let path_parameters = operation.value["parameters"].as_array().into_iter().flatten();
+            let mut path_parameters =
+                path_parameters.filter(|parameter| parameter["in"] == "path" && parameter["name"] == variable);
+            assert!(path_parameters.next().is_some(), "{name} does not describe {variable}");
         }
         let responses = operation.value["responses"].as_object().expect("responses");
         let is_success = |status: &String| status.starts_with('2') || status == "101";
@@ -220,22 +221,28 @@ async fn defaults_stand_in_the_schemas() {
     for operation in operations() {
         for parameter in operation.value["parameters"].as_array().into_iter().flatten() {
             let name = format!("{} of {}", parameter["name"], operation.id);
-            let told = parameter["description"].as_str().unwrap_or_default().to_lowercase();
+            let description = parameter["description"].as_str().unwrap_or_default().to_lowercase();
             let is_page =
-                ["limit", "offset"].iter().any(|page| parameter["name"] == *page) && !told.contains("left out");
+                ["limit", "offset"].iter().any(|page| parameter["name"] == *page) && !description.contains("left out");
             // What depends on the time of the request is said in words.
-            let is_in_words = told.contains("default:");
+            let is_in_words = description.contains("default:");
             let has_default = !parameter["schema"]["default"].is_null();
-            assert!(has_default || !(is_page || told.contains("default")) || is_in_words, "{name} has a default");
+            assert!(
+                has_default || !(is_page || description.contains("default")) || is_in_words,
+                "{name} has a default"
+            );
         }
     }
-    let of = |id: &str, name: &str| {
+    let default_of = |id: &str, name: &str| {
         let operation = operations().iter().find(|operation| operation.id == id).expect("it is there");
         let mut parameters = operation.value["parameters"].as_array().into_iter().flatten();
         parameters.find(|parameter| parameter["name"] == name).expect("it is there")["schema"]["default"].clone()
     };
-    assert_eq!((of("list_jobs", "limit"), of("search_memory", "limit")), (50.into(), 10.into()));
-    assert_eq!((of("search_memory", "mode"), of("get_hook_analytics", "period")), ("hybrid".into(), "hourly".into()));
+    assert_eq!((default_of("list_jobs", "limit"), default_of("search_memory", "limit")), (50.into(), 10.into()));
+    assert_eq!(
+        (default_of("search_memory", "mode"), default_of("get_hook_analytics", "period")),
+        ("hybrid".into(), "hourly".into())
+    );
 }
 
 /// Operations that a page opens as a download, where it cannot send headers either.

@@ -67,8 +67,8 @@ fn is_known(metrics: &str, name: &str) -> bool {
 fn promtool(folder: &Path, arguments: &[&str]) {
     let run =
         Command::new(folder.join("promtool")).args(arguments).current_dir(repository()).output().expect("promtool");
-    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success(), "promtool {arguments:?}: {said}");
+    let output = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success(), "promtool {arguments:?}: {output}");
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn dashboard_is_consistent() {
     let panels = dashboard["panels"].as_array().expect("panels");
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().expect("an id")).collect();
     assert_eq!(ids.len(), panels.len(), "ids are unique");
-    let asked = expressions();
-    assert!(asked.len() > 50, "{}", asked.len());
-    for (title, expression) in &asked {
+    let rule_expressions = expressions();
+    assert!(rule_expressions.len() > 50, "{}", rule_expressions.len());
+    for (title, expression) in &rule_expressions {
         assert!(!names(expression).is_empty() || expression.contains("up{"), "{title}: {expression}");
         assert!(!expression.contains('$'), "{title}: {expression} has an undefined variable");
     }

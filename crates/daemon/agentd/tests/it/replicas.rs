@@ -194,9 +194,9 @@ async fn kills_lose_no_delivery_and_no_slot() {
     assert!(missing.is_empty(), "{} of {events} events are missing: {missing:?}", missing.len());
     assert_eq!(arrived.len(), events, "nothing else arrived");
     let repeated: usize = arrived.values().map(|times| times - 1).sum();
-    let asked = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
+    let request_count = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
     println!(
-        "{kills} kills: {events} events, {repeated} repeated; {jobs} slots, {asked} turns; \
+        "{kills} kills: {events} events, {repeated} repeated; {jobs} slots, {request_count} turns; \
          {longest:?} from the end of a lease to its takeover at most"
     );
     assert!(repeated <= kills * MAX_INITIAL_DELIVERIES, "{repeated} repeated after {kills} kills");
@@ -206,5 +206,8 @@ async fn kills_lose_no_delivery_and_no_slot() {
         let list: Value = processes[2].get(&path).send().await.expect_status(200).json();
         assert_eq!((&list["total"], &list["runs"][0]["status"]), (&json!(1), &json!("success")), "{list}");
     }
-    assert!((jobs..=jobs + kills * MAX_CONCURRENT_TURNS).contains(&asked), "{asked} turns for {jobs} slots");
+    assert!(
+        (jobs..=jobs + kills * MAX_CONCURRENT_TURNS).contains(&request_count),
+        "{request_count} turns for {jobs} slots"
+    );
 }

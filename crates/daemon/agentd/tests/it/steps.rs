@@ -193,12 +193,12 @@ async fn kill_during_a_pending_approval_keeps_the_turn_waiting() {
     setup.tool.open();
     let events = read_until(&mut stream, "approval_request").await;
     let session = started(&events, "session_id");
-    let asked = events.last().expect("the request").data["approval_id"].clone();
+    let approval_id = events.last().expect("the request").data["approval_id"].clone();
     // Waits until the turn is parked, because a kill before that interrupts it.
     let parked = async {
         let mut eventually = Eventually::new();
         loop {
-            let path = format!("/api/chat/approvals/{}", asked.as_str().expect("an id"));
+            let path = format!("/api/chat/approvals/{}", approval_id.as_str().expect("an id"));
             let listed = setup.process.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
             assert_eq!(listed["total"], 1, "{path}");
             if setup.process.log().contains("turn parked for an approval") {

@@ -140,10 +140,16 @@ async fn turn_is_exported_as_spans_of_the_calling_trace() {
     assert_eq!(calls.len(), 2, "{spans:?}");
     for call in calls {
         assert_eq!((&call["parentSpanId"], &call["kind"]), (&turn["spanId"], &json!(3)));
-        let said = attributes(call);
-        assert_eq!((&said["gen_ai.operation.name"], &said["gen_ai.provider.name"]), (&json!("chat"), &json!("openai")));
-        assert_eq!(said["gen_ai.usage.output_tokens"], "3");
-        assert!(said.contains_key("gen_ai.request.model") && said.contains_key("gen_ai.response.finish_reasons"));
+        let attributes_of_call = attributes(call);
+        assert_eq!(
+            (&attributes_of_call["gen_ai.operation.name"], &attributes_of_call["gen_ai.provider.name"]),
+            (&json!("chat"), &json!("openai"))
+        );
+        assert_eq!(attributes_of_call["gen_ai.usage.output_tokens"], "3");
+        assert!(
+            attributes_of_call.contains_key("gen_ai.request.model")
+                && attributes_of_call.contains_key("gen_ai.response.finish_reasons")
+        );
     }
     let tool = named(&spans, "execute_tool list_files")[0];
     assert_eq!(tool["parentSpanId"], turn["spanId"]);
@@ -172,7 +178,7 @@ async fn content_is_exported_if_enabled() {
     let last = named(&spans, "chat ")
         .into_iter()
         .map(attributes)
-        .find(|said| said["gen_ai.output.messages"].as_str().is_some_and(|text| text.contains(SECRET_TEXT)));
+        .find(|span| span["gen_ai.output.messages"].as_str().is_some_and(|text| text.contains(SECRET_TEXT)));
     let last = last.expect("the answer");
     let input: Value = serde_json::from_str(last["gen_ai.input.messages"].as_str().expect("text")).expect("JSON");
     assert_eq!(input[0], json!({"role": "user", "parts": [{"type": "text", "content": SECRET_TEXT}]}));
@@ -262,9 +268,9 @@ async fn invalid_collector_configuration_prevents_startup() {
         let mut command = process.command();
         command.env("SVC_OTLP_ENDPOINT", "http://127.0.0.1:4318").env(name, value).arg("serve");
         let output = command.output().expect("run the daemon");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(sentence), "{said}");
-        assert!(!said.contains("hunter2"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(sentence), "{stderr}");
+        assert!(!stderr.contains("hunter2"), "{stderr}");
     }
 }
 

@@ -189,19 +189,19 @@ async fn store_result(
     let (shared, shared_lease) = (evolution.clone(), lease.clone());
     let store_result = async move |tx: &mut Tx| {
         end_item(tx, &shared_lease).await?;
-        let asked = &input.agent;
-        let Some(agent) = shared.agents().find_live(tx, &asked.id).await? else { return Ok(()) };
+        let reviewed_agent = &input.agent;
+        let Some(agent) = shared.agents().find_live(tx, &reviewed_agent.id).await? else { return Ok(()) };
         if agent.evolution_choice == EvolutionChoice::Off {
             return store::delete_progress(tx, &agent.id).await;
         }
         // The instructions changed meanwhile, so the answer is discarded. The next turn triggers another review.
-        if agent.instructions() != asked.instructions() {
+        if agent.instructions() != reviewed_agent.instructions() {
             return Ok(());
         }
         store::reset_count(tx, &agent.id, input.turns, Some(input.read_at)).await?;
         let Some(proposal) = &proposal else { return Ok(()) };
         // Input collected for manual review requires it, even if the setting changed to `auto`.
-        let choice = match (asked.evolution_choice, agent.evolution_choice) {
+        let choice = match (reviewed_agent.evolution_choice, agent.evolution_choice) {
             (EvolutionChoice::Auto, EvolutionChoice::Auto) => EvolutionChoice::Auto,
             _ => EvolutionChoice::Check,
         };

@@ -29,8 +29,8 @@ static ACKNOWLEDGEMENT: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
 });
 
 /// Returns whether an answer only repeats or acknowledges the message it answers.
-fn is_echo(answer: &str, asked: &str) -> bool {
-    let known = significant_words(asked);
+fn is_echo(answer: &str, question: &str) -> bool {
+    let known = significant_words(question);
     significant_words(answer).iter().all(|word| known.contains(word) || ACKNOWLEDGEMENT.contains(word))
 }
 
@@ -42,7 +42,7 @@ pub(super) fn message_origin(message: &str) -> String {
 /// Returns the episode that a message becomes, if any; `asked` is the owner's latest message.
 pub(super) fn select_episode(
     utterance: &Utterance,
-    asked: &str,
+    question: &str,
     agent: &Agent,
     min_importance: f64,
 ) -> Option<NewEpisode> {
@@ -60,7 +60,7 @@ pub(super) fn select_episode(
             let is_conclusion = !utterance.tools.is_empty() || evaluated.importance >= MIN_CONCLUSION_IMPORTANCE;
             // Actions count whatever the message says about them; storing a memory does not count as one.
             let has_acted = utterance.tools.iter().any(|tool| !tool.starts_with("memory_"));
-            if !utterance.is_complete || !is_conclusion || !has_acted && is_echo(text, asked) {
+            if !utterance.is_complete || !is_conclusion || !has_acted && is_echo(text, question) {
                 return None;
             }
             let used = match utterance.tools.as_slice() {
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn acknowledgement_is_an_echo() {
-        let said = "My boat is called Pequod and it lies in the harbour of Kiel.";
-        assert!(is_echo("Great, I will remember that your boat is called Pequod.", said));
-        assert!(is_echo("Noted: Pequod, in the harbour of Kiel!", said));
-        assert!(!is_echo("Pequod is the ship of Captain Ahab.", said));
+        let statement = "My boat is called Pequod and it lies in the harbour of Kiel.";
+        assert!(is_echo("Great, I will remember that your boat is called Pequod.", statement));
+        assert!(is_echo("Noted: Pequod, in the harbour of Kiel!", statement));
+        assert!(!is_echo("Pequod is the ship of Captain Ahab.", statement));
         assert!(!is_echo("The folder is empty, so we begin with the parser.", "Look into the folder."));
     }
 

@@ -20,8 +20,8 @@
 //! | no account, a key was created | full credential | full credential | full credential | credential |
 //! | account, a key was created | 409 | full credential | full credential | credential |
 //!
-//! \* unless anonymous access is closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after a start that listens beyond
-//! loopback, or for a page of another origin. The private socket always has access.
+//! \* unless anonymous access is closed: by `SVC_API_KEY_REQUIRED`, 15 minutes after the start if the daemon listens on
+//! a non-loopback address, or for a page of another origin. The private socket always has access.
 //!
 //! There is no password reset by email and there are no roles. Devices have their own tokens.
 

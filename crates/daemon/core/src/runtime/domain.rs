@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 use super::backlog::{CountEvents, EventBacklog};
 use super::data_dir::DataDir;
 use super::metrics::{Family, MetricList, Sample};
-use super::purge::{ReadEvents, StoredAnswers};
+use super::purge::{ReadEvents, StoredResponses};
 use super::purge_worker::PurgeWorker;
 use super::report::{WorkerRecord, WorkerRecords};
 use super::supervise::TaskPanics;
@@ -39,7 +39,7 @@ impl Base {
     #[must_use]
     pub fn workers(&self) -> Vec<Box<dyn Worker>> {
         vec![
-            Box::new(PurgeWorker(StoredAnswers(self.db.clone()))),
+            Box::new(PurgeWorker(StoredResponses(self.db.clone()))),
             Box::new(PurgeWorker(ReadEvents(self.db.clone()))),
             Box::new(CountEvents::new(self.db.clone(), self.backlog.clone())),
         ]
@@ -56,7 +56,7 @@ impl Base {
             let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
             Ok(Sample::each([("total", bytes(disk.f_blocks)), ("available", bytes(disk.f_bavail))]))
         });
-        if self.tracer.is_on() {
+        if self.tracer.is_enabled() {
             let help = "Spans by outcome (sent, dropped) since the daemon started.";
             let family = Family::counter("svc_otlp_spans_total", help).by(&["outcome"]);
             metrics.read(family, &self.tracer, async |tracer| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentd_store::{Db, Recorder, StoredAnswer};
+use agentd_store::{Db, Recorder, StoredResponse};
 use agentd_web::{ApiError, FoundRecord, IdempotencyKey, IdempotencyLedger, KnownRequest, ReplayedAnswer};
 use futures_util::future::BoxFuture;
 use http::StatusCode;
@@ -15,7 +15,7 @@ where
     A: Serialize,
     F: Fn(&T) -> A + Send + Sync + 'static,
 {
-    recorder(once, move |value| StoredAnswer::Answer {
+    recorder(once, move |value| StoredResponse::Answer {
         status: status.as_u16(),
         body: serde_json::to_string(&view(value)).unwrap_or_default(),
     })
@@ -27,7 +27,7 @@ pub fn record_secret_once<T, F>(once: &IdempotencyKey, id: F) -> Recorder<T>
 where
     F: Fn(&T) -> String + Send + Sync + 'static,
 {
-    recorder(once, move |value| StoredAnswer::AlreadyDone { id: id(value) })
+    recorder(once, move |value| StoredResponse::AlreadyDone { id: id(value) })
 }
 
 /// Creates a recorder for a request that starts a stream. A repeat attaches to the existing stream.
@@ -36,10 +36,10 @@ pub fn record_stream_once<T, F>(once: &IdempotencyKey, id: F) -> Recorder<T>
 where
     F: Fn(&T) -> String + Send + Sync + 'static,
 {
-    recorder(once, move |value| StoredAnswer::Reattach { id: id(value) })
+    recorder(once, move |value| StoredResponse::Reattach { id: id(value) })
 }
 
-fn recorder<T>(once: &IdempotencyKey, render: impl Fn(&T) -> StoredAnswer + Send + Sync + 'static) -> Recorder<T> {
+fn recorder<T>(once: &IdempotencyKey, render: impl Fn(&T) -> StoredResponse + Send + Sync + 'static) -> Recorder<T> {
     match &once.0 {
         None => Recorder::none(),
         Some(request) => Recorder::new(
@@ -60,12 +60,12 @@ impl IdempotencyLedger for StoredLedger {
     fn find<'a>(&'a self, request: &'a KnownRequest) -> BoxFuture<'a, Result<Option<FoundRecord>, ApiError>> {
         Box::pin(async move {
             let mut read = self.0.read().await?;
-            let found = read.find_answer(&request.credential_id, &request.key).await?;
+            let found = read.find_response(&request.credential_id, &request.key).await?;
             Ok(found.map(|stored| {
                 let answer = match stored.answer {
-                    StoredAnswer::Answer { status, body } => ReplayedAnswer::Answer { status, body },
-                    StoredAnswer::AlreadyDone { id } => ReplayedAnswer::AlreadyDone { id },
-                    StoredAnswer::Reattach { id } => ReplayedAnswer::Reattach { id },
+                    StoredResponse::Answer { status, body } => ReplayedAnswer::Answer { status, body },
+                    StoredResponse::AlreadyDone { id } => ReplayedAnswer::AlreadyDone { id },
+                    StoredResponse::Reattach { id } => ReplayedAnswer::Reattach { id },
                 };
                 (stored.body_hash, answer)
             }))

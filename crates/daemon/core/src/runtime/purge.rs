@@ -16,9 +16,9 @@ const EVENT_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Purges stored responses of idempotent requests.
 #[derive(Debug)]
-pub(super) struct StoredAnswers(pub Db);
+pub(super) struct StoredResponses(pub Db);
 
-impl PurgeTask for StoredAnswers {
+impl PurgeTask for StoredResponses {
     const WORKER: &'static str = "idempotency.purge";
     const DESCRIPTION: &'static str = "Deletes stored responses of idempotent requests.";
     const RETENTION: &'static [Retention] =
@@ -26,7 +26,8 @@ impl PurgeTask for StoredAnswers {
     const INTERVAL: Duration = INTERVAL;
 
     async fn purge_batch(&self) -> Result<WorkerReport, WorkerError> {
-        let purged = self.0.write(async |tx: &mut Tx| Ok::<_, StoreError>(tx.purge_answers(BATCH_SIZE).await?)).await?;
+        let purged =
+            self.0.write(async |tx: &mut Tx| Ok::<_, StoreError>(tx.purge_responses(BATCH_SIZE).await?)).await?;
         Ok(WorkerReport::batch(purged, BATCH_SIZE))
     }
 }

@@ -315,8 +315,8 @@ mod tests {
     fn url_credentials_are_redacted_in_plain_and_encoded_form() {
         let mut redactor = Redactor::default();
         redact_url_secrets(&mut redactor, "https://ada:l%2Fvelace@x.example/?token=abcdefgh&q=public-value");
-        let said = "Basic YWRhOmwvdmVsYWNl, l/velace, l%2Fvelace, abcdefgh, public-value";
-        assert_eq!(redactor.redact(said), "Basic [hidden], [hidden], [hidden], [hidden], public-value");
+        let text = "Basic YWRhOmwvdmVsYWNl, l/velace, l%2Fvelace, abcdefgh, public-value";
+        assert_eq!(redactor.redact(text), "Basic [hidden], [hidden], [hidden], [hidden], public-value");
     }
 
     proptest! {

@@ -108,7 +108,7 @@ impl From<SandboxState> for SandboxInForce {
             remedy: state.remedy,
             tried: state.attempts.into_iter().map(tried).collect(),
             control_groups: ControlGroupsView {
-                in_force: state.control_groups.in_force,
+                in_force: state.control_groups.is_active,
                 detail: state.control_groups.detail,
                 remedy: state.control_groups.remedy,
             },

@@ -21,7 +21,7 @@ use crate::workspaces::{UntrustedSource, Workspace, WorkspaceQuota, record_folde
 
 /// Hidden subcommand that runs as the first process of the sandbox.
 pub const INIT_SUBCOMMAND: &str = "sandbox-init";
-/// Extra time of a run for sandbox tests before it and cleanup after it.
+/// Time added to the timeout of a run for sandbox tests before it and cleanup after it.
 const CALL_MARGIN: Duration = Duration::from_secs(30);
 
 /// Active sandbox.
@@ -68,7 +68,7 @@ impl std::fmt::Debug for CodeRunner {
     }
 }
 
-/// Reason why code did not run to its end.
+/// Reason why code did not run to completion.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeError {
     /// No sandbox is available, or the program could not be started.
@@ -82,7 +82,7 @@ impl CodeRunner {
     /// Creates a runner without starting anything. `program` is the daemon's own binary. If the sandbox cannot be
     /// prepared, code is rejected with the reason.
     pub fn new(context: &AppContext, settings: Settings, spawner: Spawner, program: PathBuf) -> Detached<Self> {
-        let folder = context.data_dir.root().join("sandbox").join(machine());
+        let folder = context.data_dir.root().join("sandbox").join(machine_name());
         let created = context.data_dir.make_folder(&context.data_dir.root().join("sandbox"));
         let setup = SandboxSetup {
             spawner,
@@ -164,8 +164,8 @@ impl CodeRunner {
         }
     }
 
-    /// Tests the isolation levels unless that was done under these settings.
-    pub(super) async fn prove(&self) {
+    /// Tests the isolation levels, unless they were already tested under the current settings.
+    pub(super) async fn test_isolation(&self) {
         if let Ok(sandbox) = self.sandbox() {
             sandbox.status().await;
         }
@@ -190,14 +190,14 @@ impl CodeRunner {
             Err(reason) => {
                 let remedy =
                     Some("make the data directory writable for the daemon, then restart the daemon".to_owned());
-                let control_groups = ControlGroups { in_force: false, detail: reason.clone(), remedy: None };
+                let control_groups = ControlGroups { is_active: false, detail: reason.clone(), remedy: None };
                 let (attempts, path_problems) = (Vec::new(), Vec::new());
                 SandboxState { tier: None, reason, remedy, attempts, control_groups, path_problems }
             }
         }
     }
 
-    /// Returns the reason why this folder cannot be opened to code, if any.
+    /// Returns the reason why code cannot be given access to this folder, if any.
     #[must_use]
     pub fn path_problem(&self, path: &Path) -> Option<String> {
         match self.0.sandbox.as_ref() {
@@ -290,7 +290,9 @@ impl CodeRunner {
             return None;
         }
         self.open_proxy(&mut proxy, &self.0.proxy_socket)
-            .inspect_err(|reason| tracing::error!(%reason, "sandboxed code has no network"))
+            .inspect_err(
+                |reason| tracing::error!(%reason, "failed to open the proxy; sandboxed code has no network access"),
+            )
             .ok()
     }
 
@@ -328,7 +330,7 @@ async fn record_untrusted_files(workspace: &Path, untrusted: &UntrustedSource) {
 
 /// Returns the machine's name. Replicas on several machines may share the data directory, but not the files below this
 /// name.
-fn machine() -> String {
+fn machine_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(32).collect();
     if name.is_empty() { "machine".to_owned() } else { name }

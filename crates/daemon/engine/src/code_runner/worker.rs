@@ -36,7 +36,7 @@ impl Worker for CheckSandbox {
 
     fn run_once(&self) -> BoxFuture<'_, Result<WorkerReport, WorkerError>> {
         async move {
-            self.0.prove().await;
+            self.0.test_isolation().await;
             self.0.sweep_workspaces().await;
             Ok(WorkerReport::done(1))
         }

@@ -180,7 +180,7 @@ impl Approvals {
         store::find_pending(read, kind, agent).await
     }
 
-    /// Returns up to `limit` pending approvals, the newest first.
+    /// Returns up to `limit` pending approvals, newest first.
     ///
     /// # Errors
     /// A store error.
@@ -188,7 +188,7 @@ impl Approvals {
         store::list_pending(read, self.context.clock.now(), limit).await
     }
 
-    /// Returns up to `limit` approvals that are no longer pending, the newest first.
+    /// Returns up to `limit` approvals that are no longer pending, newest first.
     ///
     /// # Errors
     /// A store error.
@@ -215,7 +215,7 @@ impl Approvals {
         store::decide(tx, id, ApprovalStatus::Cancelled, Some(reason), now).await.map(|_| ())
     }
 
-    /// Returns a page of approvals, the newest first, and their total number.
+    /// Returns a page of approvals, newest first, and their total number.
     ///
     /// # Errors
     /// A store error.

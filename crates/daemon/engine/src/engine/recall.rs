@@ -26,7 +26,7 @@ pub struct Recalled {
     /// Text that is added to the prompt.
     pub note: String,
     pub question: String,
-    /// Ids of the included memories, the most relevant first.
+    /// Ids of the included memories, most relevant first.
     pub memories: Vec<String>,
     /// Whether some of it derives from untrusted text.
     #[serde(default)]

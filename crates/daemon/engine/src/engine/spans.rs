@@ -205,7 +205,7 @@ impl ToolSpan {
     /// Starts the span of a tool call.
     pub(crate) fn begin(engine: &EngineState, session: &Session, progress: &CallProgress) -> Self {
         let tracer = &engine.context.tracer;
-        let text_if_on = |text: &str| if tracer.is_on() { text.to_owned() } else { String::new() };
+        let text_if_on = |text: &str| if tracer.is_enabled() { text.to_owned() } else { String::new() };
         let input = || beginning(&progress.call.input.to_string(), MAX_TEXT_CHARACTERS);
         Self {
             place: session.trace.part(&session.id, &progress.id),

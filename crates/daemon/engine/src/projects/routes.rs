@@ -111,7 +111,7 @@ struct ProjectQuery {
 
 /// List projects
 ///
-/// Returns the newest first.
+/// Returns the projects, newest first.
 #[utoipa::path(get, path = "/api/projects", operation_id = "list_projects", tag = "projects",
     params(ProjectQuery), responses((status = 200, body = ProjectList)))]
 async fn list_projects(

@@ -81,7 +81,7 @@ impl Projects {
             .await
     }
 
-    /// Returns a page, the newest first, and the total number.
+    /// Returns a page, newest first, and the total number.
     ///
     /// # Errors
     /// A store error.

@@ -75,7 +75,7 @@ pub(super) async fn count_projects(read: &mut Read) -> Result<u64, StoreError> {
     read.fetch_one("SELECT COUNT(*) FROM projects WHERE deleted_at IS NULL", args![]).await?.first()
 }
 
-/// Returns a page, the newest first, and the total number.
+/// Returns a page, newest first, and the total number.
 pub(super) async fn list_projects(
     read: &mut Read,
     status: Option<ProjectStatus>,

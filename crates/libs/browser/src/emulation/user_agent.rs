@@ -150,20 +150,20 @@ mod tests {
 
     #[test]
     fn presets_are_consistent_with_the_running_chromium() {
-        let of = |preset: Preset| {
+        let agent_of = |preset: Preset| {
             user_agent_override(preset.emulation().user_agent_in("Chrome/156.0.8078.108").as_deref(), None)
         };
-        let pixel = of(Preset::Pixel);
+        let pixel = agent_of(Preset::Pixel);
         assert!(pixel["userAgent"].as_str().unwrap().contains("Chrome/156.0.0.0 Mobile"), "{pixel}");
         assert_eq!((&pixel["platform"], &pixel["userAgentMetadata"]["mobile"]), (&json!("Linux armv81"), &json!(true)));
         assert_eq!(pixel["userAgentMetadata"]["brands"][2], json!({"brand": "Google Chrome", "version": "156"}));
-        let desktop = of(Preset::Desktop);
+        let desktop = agent_of(Preset::Desktop);
         assert_eq!(
             (&desktop["platform"], &desktop["userAgentMetadata"]["platform"]),
             (&json!("Win32"), &json!("Windows"))
         );
         for (preset, platform) in [(Preset::Iphone, "iPhone"), (Preset::Ipad, "iPad")] {
-            let apple = of(preset);
+            let apple = agent_of(preset);
             assert_eq!((&apple["platform"], apple.get("userAgentMetadata")), (&json!(platform), None), "{apple}");
         }
     }

@@ -81,7 +81,7 @@ impl Recorder {
         context: &Context,
         tab: &Arc<Tab>,
         request: ActionRequest,
-        mut asked: Map<String, Value>,
+        mut fields: Map<String, Value>,
     ) -> Result<Recorded, BrowserError> {
         let (tab_number, tab_origin) = self.tab_of(context, tab);
         let at_ms = millis(self.started.elapsed());
@@ -89,14 +89,14 @@ impl Recorder {
         let deadline = Deadline::after(Duration::from_millis(limit));
         let (mut outcome, targets) = perform_on_targets(tab, request, deadline).await?;
         outcome.duration_ms = deadline.waited_ms();
-        let name = asked.remove("action").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
-        asked.remove("tab_id");
+        let name = fields.remove("action").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+        fields.remove("tab_id");
         for target in &targets.targets {
-            use_stable_selector(&mut asked, target);
+            use_stable_selector(&mut fields, target);
         }
         let mut step = RecordedStep {
             action: name,
-            parameters: asked,
+            parameters: fields,
             targets: targets.targets,
             tab: tab_number,
             tab_origin,
@@ -160,12 +160,12 @@ impl Recorder {
 }
 
 /// Replaces snapshot numbers and points, which are meaningless later, by a selector.
-fn use_stable_selector(asked: &mut Map<String, Value>, target: &RecordedTarget) {
-    let given = asked.get(&target.parameter).and_then(Value::as_str).unwrap_or_default();
+fn use_stable_selector(fields: &mut Map<String, Value>, target: &RecordedTarget) {
+    let given = fields.get(&target.parameter).and_then(Value::as_str).unwrap_or_default();
     let is_transient = Selector::parse(given).is_ok_and(|given| given.is_transient());
     let best = target.alternatives.iter().find(|found| found.kind != AlternativeKind::Label);
     if let Some(best) = best.filter(|_| is_transient) {
-        asked.insert(target.parameter.clone(), best.selector.clone().into());
+        fields.insert(target.parameter.clone(), best.selector.clone().into());
     }
 }
 

@@ -18,8 +18,8 @@ fn credentials(url: &str) -> Vec<Secret> {
 
 async fn recorded(recorder: &Recorder, context: &Context, tab: &Arc<Tab>, action: Value) -> Recorded {
     let request: ActionRequest = serde_json::from_value(action.clone()).unwrap();
-    let asked = action.as_object().cloned().unwrap();
-    let done = recorder.act(context, tab, request, asked).await;
+    let fields = action.as_object().cloned().unwrap();
+    let done = recorder.act(context, tab, request, fields).await;
     done.unwrap_or_else(|error| panic!("{action}: {} {error}", error.code()))
 }
 
@@ -102,8 +102,8 @@ fn element_recorded_by_point_is_found_by_its_properties() {
         for point in ["point=90%,90%", "point=10%,10%", "point=90%,10%"] {
             let recorder = Recorder::new(Some(&context), credentials);
             let action = json!({"action": "click", "selector": point});
-            let asked = action.as_object().cloned().unwrap();
-            let refused = recorder.act(&context, &tab, serde_json::from_value(action).unwrap(), asked).await;
+            let fields = action.as_object().cloned().unwrap();
+            let refused = recorder.act(&context, &tab, serde_json::from_value(action).unwrap(), fields).await;
             assert_eq!(refused.err().map(|error| error.code()), Some("invalid_action"), "{point}");
         }
     });
@@ -369,8 +369,8 @@ fn failed_actions_are_not_recorded_and_awaited_elements_are_found() {
             (json!({"action": "click", "selector": "#no", "timeout_ms": 100}), "not_actionable"),
         ] {
             let request = serde_json::from_value(action.clone()).unwrap();
-            let asked = action.as_object().cloned().unwrap();
-            let error = recorder.act(&context, &tab, request, asked).await.unwrap_err();
+            let fields = action.as_object().cloned().unwrap();
+            let error = recorder.act(&context, &tab, request, fields).await.unwrap_err();
             // The error names the requested selector, as without a recording.
             assert_eq!(error.code(), code, "{error}");
             assert!(error.to_string().contains(action["selector"].as_str().unwrap()), "{error}");

@@ -60,10 +60,10 @@ fn message_text(message: &Value, own_id: &str) -> String {
     lines.extend(parts(&message["sticker_items"]).map(|sticker| named("Sticker", [name(&sticker["name"])])));
     let poll = &message["poll"];
     if poll.is_object() {
-        let of = |media: &Value| first_name([&media["text"], &media["emoji"]["name"]]);
+        let name_of = |media: &Value| first_name([&media["text"], &media["emoji"]["name"]]);
         let answers = parts(&poll["answers"]).zip(1..);
-        let answers = answers.map(|(answer, number)| format!("{number}) {}", of(&answer["poll_media"])));
-        lines.push(named("Poll", std::iter::once(of(&poll["question"])).chain(answers)));
+        let answers = answers.map(|(answer, number)| format!("{number}) {}", name_of(&answer["poll_media"])));
+        lines.push(named("Poll", std::iter::once(name_of(&poll["question"])).chain(answers)));
     }
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
@@ -73,8 +73,8 @@ fn message_text(message: &Value, own_id: &str) -> String {
 fn describe_quoted(message: &Value, own_id: &str) -> String {
     let mut lines = vec![message_text(message, own_id)];
     for embed in parts(&message["embeds"]) {
-        let of = |field: &str| embed[field].as_str().map(clean).unwrap_or_default();
-        lines.extend(["title", "description", "url"].map(of));
+        let text_of = |field: &str| embed[field].as_str().map(clean).unwrap_or_default();
+        lines.extend(["title", "description", "url"].map(text_of));
         for field in parts(&embed["fields"]) {
             lines.push(format!("{}: {}", name(&field["name"]), field["value"].as_str().map(clean).unwrap_or_default()));
         }

@@ -65,7 +65,7 @@ pub(crate) const KINDS: &[MessageKind] = &[
         "an approval decision, or the text of another program's button",
     ),
     MessageKind::ignored("interaction 4 APPLICATION_COMMAND_AUTOCOMPLETE", "commands have no completions"),
-    MessageKind::ignored("interaction 5 MODAL_SUBMIT", "agentd opens no forms; the user is told"),
+    MessageKind::ignored("interaction 5 MODAL_SUBMIT", "agentd opens no forms; the user is notified"),
 ];
 
 /// Whether messages of this type are written by users.

@@ -85,15 +85,15 @@ impl Discord {
         // Select menus contain the selected values.
         let pressed = data["values"].get(0).unwrap_or(&data["custom_id"]);
         let chat = chat_of(interaction)?;
-        let of = self.interaction(interaction, now)?;
+        let interaction_context = self.interaction(interaction, now)?;
         let message_id = id(&interaction["message"]["id"])?;
         let message = Details {
-            interaction: Some(of.clone()),
+            interaction: Some(interaction_context.clone()),
             message_id: Some(message_id.clone()),
             is_original: true,
             ..Details::default()
         };
-        let reply_to = Details { interaction: Some(of), ..Details::default() };
+        let reply_to = Details { interaction: Some(interaction_context), ..Details::default() };
         Some(Decision {
             id: id(&interaction["id"])?,
             sender: sender(interaction)?,

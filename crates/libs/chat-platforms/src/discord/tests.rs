@@ -49,7 +49,7 @@ fn ids_of_sent_messages_are_snowflakes() {
 #[test]
 fn gateway_messages_are_read() {
     let app = unset();
-    let of = |more: Value| {
+    let message_with = |more: Value| {
         let data = json!({
             "id": ID, "channel_id": CHANNEL, "guild_id": "5", "type": 0,
             "timestamp": "2026-11-25T09:46:40.000000+00:00",
@@ -58,18 +58,18 @@ fn gateway_messages_are_read() {
         });
         app.read_gateway_message(&with(data, &more), "9")
     };
-    let message = of(json!({})).unwrap();
+    let message = message_with(json!({})).unwrap();
     assert_eq!((message.text.as_str(), message.sender.name.as_str()), ("hi @Bob <@x>", "ada"));
     assert!(message.is_addressed && message.chat.is_group);
     assert_eq!(message.sent_at, Timestamp::parse("2026-11-25T09:46:40Z").ok());
     assert_eq!(message.reply_to.details, json!({"reply_to_message_id": ID}));
     let answered = json!({"author": {"id": "9"}});
-    assert!(of(json!({"mentions": [], "type": 19, "referenced_message": answered})).unwrap().is_addressed);
-    assert!(!of(json!({"mentions": []})).unwrap().is_addressed);
-    let direct = of(json!({"mentions": [], "guild_id": null})).unwrap();
+    assert!(message_with(json!({"mentions": [], "type": 19, "referenced_message": answered})).unwrap().is_addressed);
+    assert!(!message_with(json!({"mentions": []})).unwrap().is_addressed);
+    let direct = message_with(json!({"mentions": [], "guild_id": null})).unwrap();
     assert!(direct.is_addressed && direct.reply_to.details.is_null());
     let file = json!([{"filename": "a.txt", "content_type": "text/plain", "size": 3}]);
-    assert_eq!(of(json!({"content": "", "attachments": file})).unwrap().attachments[0].name, "a.txt");
+    assert_eq!(message_with(json!({"content": "", "attachments": file})).unwrap().attachments[0].name, "a.txt");
     for nothing in [
         json!({"author": {"id": "77", "bot": true}}),
         json!({"author": {"id": "9"}}),
@@ -77,7 +77,7 @@ fn gateway_messages_are_read() {
         json!({"type": 7}),
         json!({"channel_id": "../x"}),
     ] {
-        assert_eq!(of(nothing.clone()), None, "{nothing}");
+        assert_eq!(message_with(nothing.clone()), None, "{nothing}");
     }
 }
 

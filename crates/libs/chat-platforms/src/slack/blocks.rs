@@ -67,11 +67,11 @@ impl Reader<'_> {
         for field in ["title", "subtitle", "text", "body", "details", "output"] {
             let line = match &block[field] {
                 Value::String(line) => line.clone(),
-                of if of["type"] == "rich_text" => {
-                    self.rich_text(of, depth);
+                element if element["type"] == "rich_text" => {
+                    self.rich_text(element, depth);
                     continue;
                 }
-                of => self.text_object(of),
+                element => self.text_object(element),
             };
             self.lines.extend(Some(line).filter(|line| !line.trim().is_empty()));
         }
@@ -147,25 +147,25 @@ impl Reader<'_> {
     }
 
     fn element(&mut self, element: &Value) -> String {
-        let of = |field: &str| string(&element[field]);
+        let field_text = |field: &str| string(&element[field]);
         match element["type"].as_str().unwrap_or_default() {
-            "link" => match (of("text"), of("url")) {
+            "link" => match (field_text("text"), field_text("url")) {
                 (label, url) if label.is_empty() || label == url => url,
                 (label, url) => format!("{label} ({url})"),
             },
-            "user" if self.own.contains(&of("user_id").as_str()) => {
+            "user" if self.own.contains(&field_text("user_id").as_str()) => {
                 self.is_mentioned = true;
                 String::new()
             }
-            "user" => format!("@{}", of("user_id")),
-            "usergroup" => format!("@{}", of("usergroup_id")),
-            "team" => format!("@{}", of("team_id")),
-            "channel" => format!("#{}", of("channel_id")),
-            "broadcast" => format!("@{}", of("range")),
-            "emoji" => emoji(&of("unicode")).unwrap_or_else(|| format!(":{}:", of("name"))),
-            "date" => of("fallback"),
-            "color" => of("value"),
-            _ => of("text"),
+            "user" => format!("@{}", field_text("user_id")),
+            "usergroup" => format!("@{}", field_text("usergroup_id")),
+            "team" => format!("@{}", field_text("team_id")),
+            "channel" => format!("#{}", field_text("channel_id")),
+            "broadcast" => format!("@{}", field_text("range")),
+            "emoji" => emoji(&field_text("unicode")).unwrap_or_else(|| format!(":{}:", field_text("name"))),
+            "date" => field_text("fallback"),
+            "color" => field_text("value"),
+            _ => field_text("text"),
         }
     }
 }
@@ -194,7 +194,9 @@ pub(super) fn add_attachments(attachments: &Value, content: &mut Content) {
 /// Returns the text of a forwarded message, or that of its blocks if it has none.
 fn message_text(part: &Value) -> String {
     let own = attachment_text(&json!({"text": part["text"], "title": part["title"]}));
-    let blocks = items(&part["message_blocks"]).map(|of| &of["message"]["blocks"]).chain([&part["blocks"]]);
+    let blocks = items(&part["message_blocks"])
+        .map(|message_block| &message_block["message"]["blocks"])
+        .chain([&part["blocks"]]);
     let has_own = !own.is_empty();
     let blocks = blocks.map(|blocks| blocks_text(blocks, &[], !has_own).0);
     let lines: Vec<String> = std::iter::once(own).chain(blocks).filter(|line| !line.is_empty()).collect();
@@ -202,11 +204,11 @@ fn message_text(part: &Value) -> String {
 }
 
 fn attachment_text(part: &Value) -> String {
-    let of = |field: &str| text::to_plain_text(&clean(part[field].as_str().unwrap_or_default()), &[]).0;
-    let mut lines = ["pretext", "title", "text"].map(of).to_vec();
+    let field_text = |field: &str| text::to_plain_text(&clean(part[field].as_str().unwrap_or_default()), &[]).0;
+    let mut lines = ["pretext", "title", "text"].map(field_text).to_vec();
     for field in items(&part["fields"]) {
-        let of = |name: &str| text::to_plain_text(&clean(field[name].as_str().unwrap_or_default()), &[]).0;
-        lines.push([of("title"), of("value")].join(": "));
+        let field_text = |name: &str| text::to_plain_text(&clean(field[name].as_str().unwrap_or_default()), &[]).0;
+        lines.push([field_text("title"), field_text("value")].join(": "));
     }
     lines.retain(|line| !line.is_empty());
     if lines.is_empty() && !part["fallback"].is_null() { fallback(part) } else { lines.join("\n") }

@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn table_contains_every_activity_type() {
         for kind in TEAMS.values("Activity", "type") {
-            assert!(KINDS.iter().any(|of| of.name == kind), "{kind}");
+            assert!(KINDS.iter().any(|known| known.name == kind), "{kind}");
         }
     }
 }

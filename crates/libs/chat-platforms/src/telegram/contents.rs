@@ -36,23 +36,25 @@ pub(super) fn named_contents(message: &Value) -> Vec<String> {
         lines.push(rich);
     }
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let of = |field: &str| Some(&message[field]).filter(|value| value.is_object());
-    if let Some(contact) = of("contact") {
+    let object = |field: &str| Some(&message[field]).filter(|value| value.is_object());
+    if let Some(contact) = object("contact") {
         lines.push(named("Contact", [person_name(contact), text(&contact["phone_number"])]));
     }
-    if let Some(venue) = of("venue") {
+    if let Some(venue) = object("venue") {
         let coordinates_text = coordinates(&venue["location"]);
         lines.push(named("Location", [text(&venue["title"]), text(&venue["address"]), coordinates_text]));
-    } else if let Some(location) = of("location") {
+    } else if let Some(location) = object("location") {
         let kind = if location["live_period"].is_null() { "Location" } else { "Live location" };
         lines.push(named(kind, [coordinates(location)]));
     }
-    if let Some(poll) = of("poll") {
-        let options =
-            items(&poll["options"]).iter().zip(1..).map(|(of, number)| format!("{number}) {}", text(&of["text"])));
+    if let Some(poll) = object("poll") {
+        let options = items(&poll["options"])
+            .iter()
+            .zip(1..)
+            .map(|(option, number)| format!("{number}) {}", text(&option["text"])));
         lines.push(named("Poll", std::iter::once(text(&poll["question"])).chain(options)));
     }
-    if let Some(checklist) = of("checklist") {
+    if let Some(checklist) = object("checklist") {
         let task = |task: &Value| {
             let is_done = task["completion_date"].as_i64().is_some_and(|date| date != 0);
             format!("{} {}", if is_done { '☑' } else { '☐' }, text(&task["text"]))
@@ -60,16 +62,16 @@ pub(super) fn named_contents(message: &Value) -> Vec<String> {
         let tasks = items(&checklist["tasks"]).iter().map(task);
         lines.push(named("Checklist", std::iter::once(text(&checklist["title"])).chain(tasks)));
     }
-    if let Some(dice) = of("dice") {
+    if let Some(dice) = object("dice") {
         lines.push(named("Dice", [format!("{} {}", text(&dice["emoji"]), dice["value"])]));
     }
-    if let Some(game) = of("game") {
+    if let Some(game) = object("game") {
         lines.push(named("Game", [text(&game["title"]), text(&game["description"])]));
     }
-    if let Some(sticker) = of("sticker") {
+    if let Some(sticker) = object("sticker") {
         lines.push(named("Sticker", [text(&sticker["emoji"])]));
     }
-    if let Some(data) = of("web_app_data") {
+    if let Some(data) = object("web_app_data") {
         lines.push(named("Web app data", [text(&data["button_text"]), text(&data["data"])]));
     }
     lines
@@ -94,7 +96,7 @@ impl Telegram {
     /// Adds the message that is replied to.
     pub(super) fn add_answered(&self, message: &Value, content: &mut Content) {
         let chosen = message["quote"]["text"].as_str().unwrap_or_default();
-        let shown = |of: &Value| if chosen.is_empty() { describe_quoted(of) } else { chosen.to_owned() };
+        let shown = |object: &Value| if chosen.is_empty() { describe_quoted(object) } else { chosen.to_owned() };
         let answered = &message["reply_to_message"];
         let external = &message["external_reply"];
         if is_answered_message(answered) {

@@ -98,9 +98,9 @@ async fn telegram_errors_are_distinguished() {
         let error = super::tests::bot(base.clone(), token).send(&to, &hello).await.unwrap_err();
         assert!(is_right(&error) && !error.to_string().contains(":wrong"), "{error:?}");
     }
-    let nobody = super::tests::bot(Some(Url::parse("http://127.0.0.1:1/").unwrap()), Some(TOKEN));
-    let error = nobody.send(&to, &hello).await.unwrap_err();
-    assert!(!format!("{error} {error:?} {nobody:?}").contains("AAFD39"), "{error:?}");
+    let unreachable_bot = super::tests::bot(Some(Url::parse("http://127.0.0.1:1/").unwrap()), Some(TOKEN));
+    let error = unreachable_bot.send(&to, &hello).await.unwrap_err();
+    assert!(!format!("{error} {error:?} {unreachable_bot:?}").contains("AAFD39"), "{error:?}");
 }
 
 #[tokio::test]

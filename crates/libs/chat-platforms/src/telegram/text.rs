@@ -40,12 +40,12 @@ impl Telegram {
     /// command to the bot keeps its name without the mention.
     pub(super) fn own_text(&self, text: &str, entities: &[Value]) -> (String, bool) {
         let mut is_mentioned = false;
-        let text = apply_edits(text, entities, |kind, entity, said| {
+        let text = apply_edits(text, entities, |kind, entity, entity_text| {
             let named = match kind {
-                "mention" => said.strip_prefix('@').is_some_and(|name| self.is_username(name)).then_some(0),
+                "mention" => entity_text.strip_prefix('@').is_some_and(|name| self.is_username(name)).then_some(0),
                 "text_mention" => (self.bot_id.is_some() && entity["user"]["id"].as_i64() == self.bot_id).then_some(0),
                 "bot_command" => {
-                    let named = said.split_once('@').filter(|(_, name)| self.is_username(name));
+                    let named = entity_text.split_once('@').filter(|(_, name)| self.is_username(name));
                     named.map(|(command, _)| command.encode_utf16().count())
                 }
                 _ => None,
@@ -80,12 +80,12 @@ fn apply_edits(
         let number = |field: &str| entity[field].as_u64().and_then(|number| usize::try_from(number).ok());
         let (Some(start), Some(length)) = (number("offset"), number("length")) else { continue };
         let Some(end) = start.checked_add(length) else { continue };
-        let Some(said) = units.get(start..end).map(String::from_utf16_lossy) else { continue };
+        let Some(entity_text) = units.get(start..end).map(String::from_utf16_lossy) else { continue };
         let kind = entity["type"].as_str().unwrap_or_default();
-        if let Some(from) = removed_from(kind, entity, &said) {
+        if let Some(from) = removed_from(kind, entity, &entity_text) {
             edits.push(Edit::Remove { start: start + from, length: length.saturating_sub(from) });
         } else if kind == "text_link"
-            && let Some(url) = entity["url"].as_str().map(one_line).filter(|url| differs_from_label(url, &said))
+            && let Some(url) = entity["url"].as_str().map(one_line).filter(|url| differs_from_label(url, &entity_text))
         {
             edits.push(Edit::Insert { at: end, text: format!(" ({url})") });
         }
@@ -102,7 +102,7 @@ fn apply_edits(
     clean(&String::from_utf16_lossy(&units))
 }
 
-/// Whether the URL differs from the label.
+/// Compares without scheme, trailing slashes and case.
 fn differs_from_label(url: &str, label: &str) -> bool {
     let bare = |text: &str| {
         let text = text.trim().trim_end_matches('/');

@@ -14,8 +14,8 @@ const MAX_PARTS: usize = 50;
 pub(super) fn content(message: &Value) -> Content {
     let mut content = Content::default();
     let kind = message["type"].as_str().unwrap_or_default();
-    let of = &message[kind];
-    let description = describe(kind, of);
+    let media = &message[kind];
+    let description = describe(kind, media);
     let context = &message["context"];
     if context["forwarded"] == true || context["frequently_forwarded"] == true {
         content.add_quote(QuoteKind::Forwarded, "", &description);
@@ -24,10 +24,10 @@ pub(super) fn content(message: &Value) -> Content {
     }
     if matches!(kind, "image" | "document" | "audio" | "video" | "sticker") {
         content.attach([Attachment {
-            name: name(&of["filename"]),
-            media_type: some_name(&of["mime_type"]),
-            bytes: of["file_size"].as_u64(),
-            source: source(of),
+            name: name(&media["filename"]),
+            media_type: some_name(&media["mime_type"]),
+            bytes: media["file_size"].as_u64(),
+            source: source(media),
         }]);
     }
     let product = &context["referred_product"];
@@ -42,16 +42,16 @@ pub(super) fn content(message: &Value) -> Content {
     content
 }
 
-fn describe(kind: &str, of: &Value) -> String {
+fn describe(kind: &str, media: &Value) -> String {
     match kind {
-        "text" => string(&of["body"]),
-        "image" | "document" | "audio" | "video" => string(&of["caption"]),
+        "text" => string(&media["body"]),
+        "image" | "document" | "audio" | "video" => string(&media["caption"]),
         "sticker" => named("Sticker", [""; 0]),
-        "location" => location(of),
-        "contacts" => parts(of).map(contact).collect::<Vec<_>>().join("\n"),
-        "button" => string(&of["text"]),
-        "interactive" => interactive(of),
-        "order" => order(of),
+        "location" => location(media),
+        "contacts" => parts(media).map(contact).collect::<Vec<_>>().join("\n"),
+        "button" => string(&media["text"]),
+        "interactive" => interactive(media),
+        "order" => order(media),
         _ => String::new(),
     }
 }
@@ -73,9 +73,10 @@ fn location(location: &Value) -> String {
 }
 
 fn contact(contact: &Value) -> String {
-    let of = |list: &'static str, field: &'static str| parts(&contact[list]).map(move |item| string(&item[field]));
+    let values_of =
+        |list: &'static str, field: &'static str| parts(&contact[list]).map(move |item| string(&item[field]));
     let names = [string(&contact["name"]["formatted_name"]), string(&contact["org"]["company"])];
-    named("Contact", names.into_iter().chain(of("phones", "phone")).chain(of("emails", "email")))
+    named("Contact", names.into_iter().chain(values_of("phones", "phone")).chain(values_of("emails", "email")))
 }
 
 fn interactive(reply: &Value) -> String {

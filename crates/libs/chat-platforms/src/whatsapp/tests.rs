@@ -34,7 +34,7 @@ fn error_codes_are_distinguished_for_any_status() {
 }
 
 fn events() -> Vec<Value> {
-    let of = |kind: &str, content: Value| {
+    let message_of = |kind: &str, content: Value| {
         json!({"object": "whatsapp_business_account", "entry": [{"changes": [{"field": "messages", "value": {
             "metadata": {"phone_number_id": "106540352242922"},
             "contacts": [{"wa_id": "4917", "profile": {"name": "A"}}],
@@ -42,11 +42,11 @@ fn events() -> Vec<Value> {
         }}]}]})
     };
     vec![
-        of("text", json!({"body": "hi"})),
-        of("document", json!({"caption": "c", "filename": "f", "mime_type": "m"})),
-        of("location", json!({"latitude": 1.0, "longitude": 2.0, "name": "n"})),
-        of("contacts", json!([{"name": {"formatted_name": "Bo"}, "phones": [{"phone": "+49 1"}]}])),
-        of("interactive", json!({"button_reply": {"id": "x", "title": "Yes"}})),
+        message_of("text", json!({"body": "hi"})),
+        message_of("document", json!({"caption": "c", "filename": "f", "mime_type": "m"})),
+        message_of("location", json!({"latitude": 1.0, "longitude": 2.0, "name": "n"})),
+        message_of("contacts", json!([{"name": {"formatted_name": "Bo"}, "phones": [{"phone": "+49 1"}]}])),
+        message_of("interactive", json!({"button_reply": {"id": "x", "title": "Yes"}})),
     ]
 }
 

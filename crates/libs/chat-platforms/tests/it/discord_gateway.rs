@@ -175,11 +175,12 @@ async fn gateway_opcodes_are_handled() {
 async fn close_code_error_states_the_remedy() {
     let fake = fake().await;
     let refused = async |token| listen(app(&fake, token), None).ended().await;
-    for (token, said) in [(None, "set channels.discord.bot_token"), (Some("other"), "check channels.discord.bot_token")]
+    for (token, expected) in
+        [(None, "set channels.discord.bot_token"), (Some("other"), "check channels.discord.bot_token")]
     {
         let error = refused(token).await.error.unwrap();
         assert!(matches!(error, SendError::NotSetUp(_) | SendError::Credentials(_)), "{error:?}");
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
     fake.set_message_content(false);
     let error = refused(Some("bot-token")).await.error.unwrap();

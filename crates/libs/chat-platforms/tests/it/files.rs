@@ -198,7 +198,7 @@ async fn google_chat_uploads_are_fetched_by_name() {
 async fn whatsapp_delivery_failures_are_read() {
     let fake = FakeWhatsapp::start().await.unwrap();
     let app = Whatsapp::new(fake.config(), client(Trust::Owner));
-    for (code, said) in [
+    for (code, expected) in [
         (131_047, "24-hour messaging window"),
         (131_026, "does not use WhatsApp"),
         (130_472, "experiment"),
@@ -208,7 +208,7 @@ async fn whatsapp_delivery_failures_are_read() {
         let mut incoming = app.receive(&fake.failed("wamid.sent1", code, "Odd"), NOW).await.unwrap().incoming;
         let Some(Incoming::Undelivered(failure)) = incoming.pop() else { panic!("{incoming:?}") };
         assert_eq!(failure.message_id, "wamid.sent1");
-        assert!(failure.reason.contains(said), "{}", failure.reason);
+        assert!(failure.reason.contains(expected), "{}", failure.reason);
     }
     let delivered = json!({"object": "whatsapp_business_account", "entry": [{"changes": [{"field": "messages", "value": {
         "metadata": {"phone_number_id": fake.config().phone_number_id},

@@ -141,8 +141,8 @@ async fn changed_certificates_are_fetched() {
 async fn button_press_is_read_and_message_settled() {
     let (fake, chat, _) = running().await;
     let read = message(&chat, &fake.mention("m1", "users/1", "hi")).await;
-    let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
-    let sent = chat.send(&read.reply_to, &asked).await.unwrap();
+    let approval = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
+    let sent = chat.send(&read.reply_to, &approval).await.unwrap();
     let request = fake.press("users/1", "approve:1", &sent.id);
     let incoming = received(&chat, &request).await;
     assert_eq!(incoming, received(&chat, &request).await, "the same id, however often it is sent");
@@ -162,11 +162,11 @@ async fn button_press_is_read_and_message_settled() {
 #[tokio::test]
 async fn button_of_another_program_is_read_as_message() {
     let (fake, chat, _) = running().await;
-    for (data, said) in [("not ours", "not ours"), ("", "[Button: decide, {\"decision\":\"\"}]")] {
+    for (data, expected) in [("not ours", "not ours"), ("", "[Button: decide, {\"decision\":\"\"}]")] {
         let request = fake.press("users/1", data, "spaces/AAAAMpdlehY/messages/x");
         let incoming = received(&chat, &request).await;
         let [Incoming::Decision(decision)] = incoming.as_slice() else { panic!("{incoming:?}") };
-        assert_eq!(decision.clone().into_message().text, said);
+        assert_eq!(decision.clone().into_message().text, expected);
     }
 }
 
@@ -177,8 +177,8 @@ async fn workspace_add_on_works_like_an_app() {
     let read = message(&chat, &fake.add_on_event(&event, ADDRESS)).await;
     let as_app = message(&chat, &fake.event(&event)).await;
     assert_eq!(read, IncomingMessage { reply_to: read.reply_to.clone(), ..as_app });
-    let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
-    let sent = chat.send(&read.reply_to, &asked).await.unwrap();
+    let approval = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
+    let sent = chat.send(&read.reply_to, &approval).await.unwrap();
     let action = "/cardsV2/0/card/sections/0/widgets/0/buttonList/buttons/0/onClick/action/function";
     assert_eq!(fake.sent()[0].pointer(action), Some(&json!(ADDRESS)));
     let press: Value = serde_json::from_slice(&fake.press("users/1", "approve:1", &sent.id).body).unwrap();
@@ -235,13 +235,13 @@ async fn token_is_reused_until_shortly_before_expiry() {
 async fn errors_are_distinguished_by_kind() {
     let (fake, chat, _) = running().await;
     let to = chat.address("spaces/A").unwrap();
-    let asked = Duration::from_secs(7);
+    let retry_after = Duration::from_secs(7);
     let error = async |behaviour| {
         fake.misbehave(behaviour);
         chat.send(&to, &Outgoing::text("hi")).await.unwrap_err()
     };
-    let limited = error(Behaviour::RateLimited(asked)).await;
-    assert!(matches!(limited, SendError::RateLimited { wait, .. } if wait == Some(asked)), "{limited:?}");
+    let limited = error(Behaviour::RateLimited(retry_after)).await;
+    assert!(matches!(limited, SendError::RateLimited { wait, .. } if wait == Some(retry_after)), "{limited:?}");
     assert!(matches!(error(Behaviour::ServerError).await, SendError::Later(_)));
     assert!(matches!(error(Behaviour::Blocked).await, SendError::Blocked(_)));
     assert!(matches!(error(Behaviour::Gone).await, SendError::Gone(_)));

@@ -243,8 +243,8 @@ async fn button_press_is_read_and_message_settled() {
     let (fake, teams, _) = running().await;
     let read = message(&teams, &fake.message("m1", "29:anna", "hi")).await;
     teams.show_typing(&read.reply_to).await.unwrap();
-    let asked = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
-    let sent = teams.send(&read.reply_to, &asked).await.unwrap();
+    let approval = Outgoing { buttons: buttons(), ..Outgoing::text("Go?") };
+    let sent = teams.send(&read.reply_to, &approval).await.unwrap();
     let incoming = received(&teams, &fake.press("m2", "29:anna", "approve:1", &sent.id)).await;
     let [Incoming::Decision(Decision { data, message_id, message, .. })] = incoming.as_slice() else {
         panic!("{incoming:?}")
@@ -282,13 +282,13 @@ async fn token_is_reused_until_shortly_before_expiry() {
 async fn errors_are_distinguished_by_kind() {
     let (fake, teams, _) = running().await;
     let to = teams.address("a:1").unwrap();
-    let asked = Duration::from_secs(7);
+    let retry_after = Duration::from_secs(7);
     let error = async |behaviour| {
         fake.misbehave(behaviour);
         teams.send(&to, &Outgoing::text("hi")).await.unwrap_err()
     };
-    let limited = error(Behaviour::RateLimited(asked)).await;
-    assert!(matches!(limited, SendError::RateLimited { wait, .. } if wait == Some(asked)), "{limited:?}");
+    let limited = error(Behaviour::RateLimited(retry_after)).await;
+    assert!(matches!(limited, SendError::RateLimited { wait, .. } if wait == Some(retry_after)), "{limited:?}");
     assert!(matches!(error(Behaviour::ServerError).await, SendError::Later(_)));
     assert!(matches!(error(Behaviour::Blocked).await, SendError::Blocked(_)));
     assert!(matches!(error(Behaviour::Gone).await, SendError::Gone(_)));

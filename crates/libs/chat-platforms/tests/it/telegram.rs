@@ -74,9 +74,9 @@ async fn private_message_is_read() {
 #[tokio::test]
 async fn group_mentions_commands_and_replies_are_addressed() {
     let (fake, bot) = pair().await;
-    let to_nobody = message(&bot, &fake.group_message(1, 7, -100, "hello all")).await;
-    assert!(!to_nobody.is_addressed && to_nobody.chat.is_group);
-    assert_eq!(to_nobody.reply_to.details, json!({"reply_to_message_id": 1001}));
+    let unaddressed = message(&bot, &fake.group_message(1, 7, -100, "hello all")).await;
+    assert!(!unaddressed.is_addressed && unaddressed.chat.is_group);
+    assert_eq!(unaddressed.reply_to.details, json!({"reply_to_message_id": 1001}));
     for (text, left, is_addressed) in [
         ("🎉 @fake_bot what is up", "🎉  what is up", true),
         ("@other_bot what", "@other_bot what", false),

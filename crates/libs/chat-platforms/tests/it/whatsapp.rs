@@ -112,20 +112,21 @@ async fn text_message_is_read() {
 #[tokio::test]
 async fn messages_in_one_request_keep_their_order() {
     let (fake, whatsapp) = running().await;
-    let of = |id: &str, kind: &str, content: Value| json!({"from": "4917", "id": id, "type": kind, kind: content});
+    let message_of =
+        |id: &str, kind: &str, content: Value| json!({"from": "4917", "id": id, "type": kind, kind: content});
     let incoming = received(
         &whatsapp,
         &fake.messages(&[
-            of("1", "document", json!({"caption": "see", "filename": "a.pdf", "mime_type": "application/pdf"})),
-            of("2", "image", json!({"mime_type": "image/jpeg", "id": "7"})),
-            of("3", "location", json!({"latitude": 52.5, "longitude": 13.4, "name": "Office"})),
-            of("4", "contacts", json!([{"name": {"formatted_name": "Bo"}, "phones": [{"phone": "+49 1"}]}])),
-            of("5", "reaction", json!({"message_id": "1", "emoji": "x"})),
-            of("6", "system", json!({"body": "changed"})),
-            of("7", "unsupported", json!({})),
-            of("8", "order", json!({"text": "x"})),
-            of("9", "interactive", json!({"type": "list_reply", "list_reply": {"id": "x", "title": "Two"}})),
-            of("10", "button", json!({"text": "Stop"})),
+            message_of("1", "document", json!({"caption": "see", "filename": "a.pdf", "mime_type": "application/pdf"})),
+            message_of("2", "image", json!({"mime_type": "image/jpeg", "id": "7"})),
+            message_of("3", "location", json!({"latitude": 52.5, "longitude": 13.4, "name": "Office"})),
+            message_of("4", "contacts", json!([{"name": {"formatted_name": "Bo"}, "phones": [{"phone": "+49 1"}]}])),
+            message_of("5", "reaction", json!({"message_id": "1", "emoji": "x"})),
+            message_of("6", "system", json!({"body": "changed"})),
+            message_of("7", "unsupported", json!({})),
+            message_of("8", "order", json!({"text": "x"})),
+            message_of("9", "interactive", json!({"type": "list_reply", "list_reply": {"id": "x", "title": "Two"}})),
+            message_of("10", "button", json!({"text": "Stop"})),
         ]),
     )
     .await;

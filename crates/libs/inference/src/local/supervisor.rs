@@ -139,11 +139,11 @@ impl Supervisor {
     /// Starts as many requests as the process runs concurrently, round-robin by client.
     async fn start_next(&mut self) {
         let most_of_one = self.options.max_parallel.saturating_sub(1).max(1);
-        let of = |running: &HashMap<u64, Running>, client: &Arc<str>| {
+        let count_for = |running: &HashMap<u64, Running>, client: &Arc<str>| {
             running.values().filter(|running| running.client == *client).count()
         };
         while self.running.len() < self.options.max_parallel {
-            let next = self.waiting.pop(|client| of(&self.running, client) < most_of_one);
+            let next = self.waiting.pop(|client| count_for(&self.running, client) < most_of_one);
             let Some((client, QueuedRequest { id, request, reply })) = next else { return };
             match self.try_generate(id, request).await {
                 Ok(()) => {

@@ -19,12 +19,13 @@ fn piece() -> impl Strategy<Value = Piece> {
 
 /// Assigns ids that every vendor accepts, and moves the calls after the text, as all vendors do.
 fn numbered(pieces: Vec<Piece>) -> Vec<Piece> {
-    let (calls, said): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| matches!(piece, Piece::ToolCall(_)));
+    let (calls, text_pieces): (Vec<_>, Vec<_>) =
+        pieces.into_iter().partition(|piece| matches!(piece, Piece::ToolCall(_)));
     let calls = calls.into_iter().enumerate().map(|(number, piece)| match piece {
         Piece::ToolCall(call) => Piece::ToolCall(ToolCall { id: format!("call{number:05}"), ..call }),
         other => other,
     });
-    said.into_iter().chain(calls).collect()
+    text_pieces.into_iter().chain(calls).collect()
 }
 
 fn assert_arrives(vendor: Vendor, pieces: &[Piece], usage: Usage, events: Vec<ModelEvent>) {

@@ -42,8 +42,9 @@ async fn request_after_calls(vendor: Vendor, model: &str, tool_calls: Vec<ToolCa
         is_error: false,
     });
     let results: Vec<_> = results.collect();
-    let said = ModelMessage::Assistant { content: "I look.".to_owned(), tool_calls };
-    let messages = [ModelMessage::User { content: "Hello?".to_owned() }, said].into_iter().chain(results).collect();
+    let assistant = ModelMessage::Assistant { content: "I look.".to_owned(), tool_calls };
+    let messages =
+        [ModelMessage::User { content: "Hello?".to_owned() }, assistant].into_iter().chain(results).collect();
     let fake = FakeVendor::start(vendor, Script::always(Reply::text(["ok"], Usage::default()))).await.unwrap();
     let request = ModelRequest { model: model.to_owned(), messages, ..request() };
     let (_, error) = read(backend(&fake, vendor).generate(request).await.unwrap()).await;

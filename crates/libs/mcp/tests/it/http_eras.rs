@@ -13,14 +13,14 @@ use crate::support::http::{
 use crate::support::{discovered, initialized, text_result, tool};
 
 /// Server of the older protocol without sessions, which responds with JSON.
-fn plain(asked: &ReceivedRequest) -> Answer {
-    match asked.method_name() {
-        "initialize" => asked.result(initialized("2025-06-18")),
-        "tools/list" => asked.result(json!({ "tools": [tool("a")] })),
-        "tools/call" => asked.result(text_result("done")),
-        "ping" => asked.result(json!({})),
+fn plain(request: &ReceivedRequest) -> Answer {
+    match request.method_name() {
+        "initialize" => request.result(initialized("2025-06-18")),
+        "tools/list" => request.result(json!({ "tools": [tool("a")] })),
+        "tools/call" => request.result(text_result("done")),
+        "ping" => request.result(json!({})),
         "server/discover" => json_answer(&json!({
-            "jsonrpc": "2.0", "id": asked.message["id"], "error": { "code": -32_601, "message": "Method not found" },
+            "jsonrpc": "2.0", "id": request.message["id"], "error": { "code": -32_601, "message": "Method not found" },
         })),
         "GET" | "DELETE" => status(405),
         _ => accepted(),
@@ -29,7 +29,7 @@ fn plain(asked: &ReceivedRequest) -> Answer {
 
 #[tokio::test]
 async fn server_without_sessions_responds_with_json() {
-    let server = HttpServer::start(|asked| plain(&asked)).await;
+    let server = HttpServer::start(|request| plain(&request)).await;
     let connection = server.connect().await.expect("a connection");
     assert_eq!(connection.info().protocol_version, "2025-06-18");
     assert_eq!(connection.list_tools().await.expect("tools").tools[0].name, "a");
@@ -38,8 +38,8 @@ async fn server_without_sessions_responds_with_json() {
     connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
     connection.close().await;
     assert_eq!(connection.closed().await, CloseReason::Requested);
-    let asked = server.asked();
-    let call = asked.iter().find(|asked| asked.method_name() == "tools/call").expect("the call");
+    let requests = server.asked();
+    let call = requests.iter().find(|request| request.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"));
     assert_eq!(call.header("accept"), Some("application/json, text/event-stream"));
 }
@@ -48,8 +48,8 @@ async fn server_without_sessions_responds_with_json() {
 async fn server_with_sessions_and_streams() {
     let (changes, open) = tokio::sync::oneshot::channel();
     let changes = parking_lot::Mutex::new(Some(changes));
-    let server = HttpServer::start(move |asked| {
-        let mut answer = match asked.method_name() {
+    let server = HttpServer::start(move |request| {
+        let mut answer = match request.method_name() {
             "GET" => {
                 let (sender, answer) = stream();
                 if let Some(changes) = changes.lock().take() {
@@ -59,12 +59,12 @@ async fn server_with_sessions_and_streams() {
             }
             "DELETE" => status(200),
             "server/discover" => full_response(400, "text/plain", "Bad Request: no valid session ID provided"),
-            "initialize" => events(asked.result_event(initialized("2025-11-25"))),
+            "initialize" => events(request.result_event(initialized("2025-11-25"))),
             "tools/call" => {
                 let log = event(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }));
-                events(format!(": hello\n\n{log}{}", asked.result_event(text_result("done"))))
+                events(format!(": hello\n\n{log}{}", request.result_event(text_result("done"))))
             }
-            _ => plain(&asked),
+            _ => plain(&request),
         };
         answer.headers_mut().insert("mcp-session-id", "session-1".parse().expect("a value"));
         answer
@@ -79,22 +79,22 @@ async fn server_with_sessions_and_streams() {
     open.send(event(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))).expect("the stream");
     tools_changes.changed().await.expect("a change");
     connection.close().await;
-    let asked = server.asked();
-    assert!(asked.iter().all(|asked| asked.header("authorization") == Some("Bearer s3cret")));
-    let after_handshake = asked.iter().skip_while(|asked| asked.method_name() != "notifications/initialized");
+    let requests = server.asked();
+    assert!(requests.iter().all(|request| request.header("authorization") == Some("Bearer s3cret")));
+    let after_handshake = requests.iter().skip_while(|request| request.method_name() != "notifications/initialized");
     assert!(after_handshake.clone().count() >= 4);
-    assert!(after_handshake.clone().all(|asked| asked.header("mcp-session-id") == Some("session-1")));
-    assert_eq!(asked.last().map(|asked| asked.method_name().to_owned()).as_deref(), Some("DELETE"));
+    assert!(after_handshake.clone().all(|request| request.header("mcp-session-id") == Some("session-1")));
+    assert_eq!(requests.last().map(|request| request.method_name().to_owned()).as_deref(), Some("DELETE"));
 }
 
 #[tokio::test]
 async fn server_of_the_newer_protocol() {
-    let server = HttpServer::start(|asked| match asked.method_name() {
-        "server/discover" => asked.result(discovered()),
+    let server = HttpServer::start(|request| match request.method_name() {
+        "server/discover" => request.result(discovered()),
         "subscriptions/listen" => {
             let acknowledged = event(&json!({
                 "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-                "params": { "_meta": { "io.modelcontextprotocol/subscriptionId": asked.message["id"] },
+                "params": { "_meta": { "io.modelcontextprotocol/subscriptionId": request.message["id"] },
                             "notifications": { "toolsListChanged": true } },
             }));
             let (sender, answer) = stream();
@@ -104,7 +104,7 @@ async fn server_of_the_newer_protocol() {
             answer
         }
         "initialize" => panic!("a server of the newer era was asked for the older handshake"),
-        _ => plain(&asked),
+        _ => plain(&request),
     })
     .await;
     let connection = server.connect().await.expect("a connection");
@@ -114,8 +114,8 @@ async fn server_of_the_newer_protocol() {
     assert_eq!(output.text, "done");
     connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
     connection.close().await;
-    let asked = server.asked();
-    let call = asked.iter().find(|asked| asked.method_name() == "tools/call").expect("the call");
+    let requests = server.asked();
+    let call = requests.iter().find(|request| request.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!((call.header("mcp-method"), call.header("mcp-name")), (Some("tools/call"), Some("a")));
 }
@@ -144,9 +144,9 @@ async fn older_servers_are_detected_by_any_refusal() {
         },
     ];
     for (number, refusal) in refusals.into_iter().enumerate() {
-        let server = HttpServer::start(move |asked| match asked.method_name() {
-            "server/discover" => refusal(&asked),
-            _ => plain(&asked),
+        let server = HttpServer::start(move |request| match request.method_name() {
+            "server/discover" => refusal(&request),
+            _ => plain(&request),
         })
         .await;
         let connection = server.connect().await.unwrap_or_else(|error| panic!("refusal {number}: {error:?}"));
@@ -157,9 +157,9 @@ async fn older_servers_are_detected_by_any_refusal() {
 
 #[tokio::test]
 async fn initialize_lifecycle_uses_only_the_older_handshake() {
-    let server = HttpServer::start(|asked| {
-        assert_ne!(asked.method_name(), "server/discover");
-        plain(&asked)
+    let server = HttpServer::start(|request| {
+        assert_ne!(request.method_name(), "server/discover");
+        plain(&request)
     })
     .await;
     let options = ConnectOptions { lifecycle: Lifecycle::Initialize, ..ConnectOptions::default() };
@@ -187,8 +187,8 @@ async fn unknown_session_is_reopened() {
 
 #[tokio::test]
 async fn other_errors_do_not_reopen_the_session() {
-    let server = HttpServer::start(|asked| {
-        let mut answer = match asked.method_name() {
+    let server = HttpServer::start(|request| {
+        let mut answer = match request.method_name() {
             "tools/call" => {
                 let error = json!({ "code": -32_602, "message": "no such tool" });
                 full_response(
@@ -197,7 +197,7 @@ async fn other_errors_do_not_reopen_the_session() {
                     json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string(),
                 )
             }
-            _ => plain(&asked),
+            _ => plain(&request),
         };
         answer.headers_mut().insert("mcp-session-id", "session-1".parse().expect("a value"));
         answer
@@ -206,33 +206,33 @@ async fn other_errors_do_not_reopen_the_session() {
     let connection = server.connect().await.expect("a connection");
     let error = connection.call_tool("a", json!({}), CallLimits::default()).await.expect_err("no output");
     assert!(matches!(error, McpError::Refused { code: -32_602, .. }), "{error:?}");
-    assert_eq!(server.asked().iter().filter(|asked| asked.method_name() == "initialize").count(), 1);
+    assert_eq!(server.asked().iter().filter(|request| request.method_name() == "initialize").count(), 1);
     connection.close().await;
 }
 
 async fn assert_lost_session_is_reopened(refuse: impl Fn() -> Answer + Send + Sync + 'static) {
     let sessions = AtomicUsize::new(0);
-    let server = HttpServer::start(move |asked| {
+    let server = HttpServer::start(move |request| {
         let current = format!("session-{}", sessions.load(Ordering::SeqCst));
-        match asked.method_name() {
+        match request.method_name() {
             "initialize" => {
                 let session = sessions.fetch_add(1, Ordering::SeqCst) + 1;
-                let mut answer = plain(&asked);
+                let mut answer = plain(&request);
                 answer.headers_mut().insert("mcp-session-id", format!("session-{session}").parse().expect("a value"));
                 answer
             }
-            "tools/call" if asked.header("mcp-session-id") == Some("session-1") => {
+            "tools/call" if request.header("mcp-session-id") == Some("session-1") => {
                 assert_eq!(current, "session-1");
                 refuse()
             }
-            _ => plain(&asked),
+            _ => plain(&request),
         }
     })
     .await;
     let connection = server.connect().await.expect("a connection");
     let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
     assert_eq!(output.text, "done");
-    let call = server.asked().into_iter().rfind(|asked| asked.method_name() == "tools/call").expect("the call");
+    let call = server.asked().into_iter().rfind(|request| request.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-session-id"), Some("session-2"));
     connection.close().await;
 }
@@ -243,19 +243,19 @@ async fn dropped_call_is_cancelled_at_the_server() {
     let (cancelled, was_cancelled) = tokio::sync::oneshot::channel();
     let (arrived, cancelled) = (parking_lot::Mutex::new(Some(arrived)), parking_lot::Mutex::new(Some(cancelled)));
     let held = parking_lot::Mutex::new(Vec::new());
-    let server = HttpServer::start(move |asked| match asked.method_name() {
+    let server = HttpServer::start(move |request| match request.method_name() {
         "tools/call" => {
             let (sender, answer) = stream();
             held.lock().push(sender);
-            arrived.lock().take().expect("one call").send(asked.message["id"].clone()).expect("the test");
+            arrived.lock().take().expect("one call").send(request.message["id"].clone()).expect("the test");
             answer
         }
         "notifications/cancelled" => {
-            let id = asked.message["params"]["requestId"].clone();
+            let id = request.message["params"]["requestId"].clone();
             cancelled.lock().take().expect("one cancellation").send(id).expect("the test");
             accepted()
         }
-        _ => plain(&asked),
+        _ => plain(&request),
     })
     .await;
     let connection = server.connect().await.expect("a connection");
@@ -270,13 +270,13 @@ async fn dropped_call_is_cancelled_at_the_server() {
 #[tokio::test]
 async fn slow_calls_do_not_block_others() {
     let held = parking_lot::Mutex::new(Vec::new());
-    let server = HttpServer::start(move |asked| match asked.message["params"]["name"].as_str() {
+    let server = HttpServer::start(move |request| match request.message["params"]["name"].as_str() {
         Some("slow") => {
             let (sender, answer) = stream();
             held.lock().push(sender);
             answer
         }
-        _ => plain(&asked),
+        _ => plain(&request),
     })
     .await;
     let connection = server.connect().await.expect("a connection");

@@ -16,10 +16,10 @@ use crate::support::http::{
 };
 use crate::support::{initialized, text_result};
 
-fn plain(asked: &ReceivedRequest) -> Answer {
-    match asked.method_name() {
-        "initialize" => asked.result(initialized("2025-06-18")),
-        "tools/call" => asked.result(text_result("ok")),
+fn plain(request: &ReceivedRequest) -> Answer {
+    match request.method_name() {
+        "initialize" => request.result(initialized("2025-06-18")),
+        "tools/call" => request.result(text_result("ok")),
         "server/discover" => status(400),
         "GET" | "DELETE" => status(405),
         _ => accepted(),
@@ -32,9 +32,9 @@ async fn call_twice(
     options: ConnectOptions,
 ) -> McpError {
     let first = AtomicBool::new(true);
-    let server = HttpServer::start(move |asked| match asked.method_name() {
-        "tools/call" if first.swap(false, Ordering::SeqCst) => answer(&asked),
-        _ => plain(&asked),
+    let server = HttpServer::start(move |request| match request.method_name() {
+        "tools/call" if first.swap(false, Ordering::SeqCst) => answer(&request),
+        _ => plain(&request),
     })
     .await;
     let connection = server.connect_with(options, &[]).await.expect("a connection");
@@ -80,7 +80,7 @@ async fn other_web_servers_are_detected() {
         |_| accepted(),
     ];
     for (number, page) in pages.into_iter().enumerate() {
-        let server = HttpServer::start(move |asked| page(&asked)).await;
+        let server = HttpServer::start(move |request| page(&request)).await;
         let options = ConnectOptions { handshake_limit: Duration::from_secs(20), ..ConnectOptions::default() };
         let error = server.connect_with(options, &[]).await.expect_err("no connection");
         assert!(matches!(error.error(), McpError::NotMcp { .. }), "page {number}: {error:?}");
@@ -93,15 +93,15 @@ async fn unusable_responses_fail_one_call_with_a_reason() {
     let is_too_large = |error: &McpError| matches!(error, McpError::AnswerTooLarge { limit_bytes: 50_000 });
     let is_malformed = |error: &McpError| matches!(error, McpError::Malformed { .. });
 
-    let error = call_twice(|asked| asked.result(text_result(&"x".repeat(100_000))), small()).await;
+    let error = call_twice(|request| request.result(text_result(&"x".repeat(100_000))), small()).await;
     assert!(is_too_large(&error), "{error:?}");
-    let error = call_twice(|asked| events(asked.result_event(text_result(&"x".repeat(100_000)))), small()).await;
+    let error = call_twice(|request| events(request.result_event(text_result(&"x".repeat(100_000)))), small()).await;
     assert!(is_too_large(&error), "{error:?}");
-    let bomb = |asked: &ReceivedRequest| {
+    let bomb = |request: &ReceivedRequest| {
         full_response(
             200,
             "application/json",
-            format!("{{\"id\":{},\"result\":{}", asked.message["id"], "[".repeat(40_000)),
+            format!("{{\"id\":{},\"result\":{}", request.message["id"], "[".repeat(40_000)),
         )
     };
     let error = call_twice(bomb, small()).await;
@@ -119,10 +119,12 @@ async fn unusable_responses_fail_one_call_with_a_reason() {
                 &json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": 1 } }),
             ))
         },
-        |asked| {
-            json_answer(&json!({ "jsonrpc": "2.0", "id": asked.message["id"].as_i64().unwrap_or(0) + 1, "result": {} }))
+        |request| {
+            json_answer(
+                &json!({ "jsonrpc": "2.0", "id": request.message["id"].as_i64().unwrap_or(0) + 1, "result": {} }),
+            )
         },
-        |asked| asked.result(json!({ "tools": [] })),
+        |request| request.result(json!({ "tools": [] })),
     ];
     for (number, broken) in broken.into_iter().enumerate() {
         let error = call_twice(broken, small()).await;
@@ -132,12 +134,12 @@ async fn unusable_responses_fail_one_call_with_a_reason() {
     assert!(matches!(error, McpError::HttpStatus { status: 503 }), "{error:?}");
     let error = call_twice(|_| status(401), small()).await;
     assert!(matches!(error, McpError::Unauthorized { status: 401 }), "{error:?}");
-    let refusal = |asked: &ReceivedRequest| {
+    let refusal = |request: &ReceivedRequest| {
         let error = json!({ "code": -32_602, "message": "bad\r\ninput" });
         full_response(
             400,
             "application/json",
-            json!({ "jsonrpc": "2.0", "id": asked.message["id"], "error": error }).to_string(),
+            json!({ "jsonrpc": "2.0", "id": request.message["id"], "error": error }).to_string(),
         )
     };
     let error = call_twice(refusal, small()).await;
@@ -184,13 +186,13 @@ async fn silent_server_times_out() {
 #[tokio::test]
 async fn call_ends_at_its_time_limit() {
     let held = parking_lot::Mutex::new(Vec::new());
-    let server = HttpServer::start(move |asked| match asked.method_name() {
+    let server = HttpServer::start(move |request| match request.method_name() {
         "tools/call" => {
             let (sender, answer) = stream();
             held.lock().push(sender);
             answer
         }
-        _ => plain(&asked),
+        _ => plain(&request),
     })
     .await;
     let connection = server.connect().await.expect("a connection");
@@ -202,7 +204,7 @@ async fn call_ends_at_its_time_limit() {
 
 #[tokio::test]
 async fn stopped_server_is_detected_immediately() {
-    let mut server = HttpServer::start(|asked| plain(&asked)).await;
+    let mut server = HttpServer::start(|request| plain(&request)).await;
     let connection = server.connect().await.expect("a connection");
     assert_eq!(call(&connection).await.expect("an output"), "ok");
     server.stop().await;
@@ -217,7 +219,7 @@ async fn stopped_server_is_detected_immediately() {
 
 #[tokio::test]
 async fn address_policy_of_the_client_applies() {
-    let server = HttpServer::start(|asked| plain(&asked)).await;
+    let server = HttpServer::start(|request| plain(&request)).await;
     let connect = |trust| async move {
         let client = GuardedClient::new(PolicyHandle::new(NetPolicy::default()), trust);
         Connection::over_http(server.url(), &[], client, ConnectOptions::default()).await
@@ -253,22 +255,22 @@ async fn requests_of_the_server_are_refused() {
     let (replied, reply) = tokio::sync::oneshot::channel::<Value>();
     let replied = parking_lot::Mutex::new(Some(replied));
     let calls = parking_lot::Mutex::new(None);
-    let server = HttpServer::start(move |asked| match asked.method_name() {
+    let server = HttpServer::start(move |request| match request.method_name() {
         "tools/call" => {
             let (sender, answer) = stream();
             let asks = json!({ "jsonrpc": "2.0", "id": "s", "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } });
             sender.send(event(&asks)).expect("a receiver");
-            *calls.lock() = Some((sender, asked.result_event(text_result("ok"))));
+            *calls.lock() = Some((sender, request.result_event(text_result("ok"))));
             answer
         }
         "POST" => {
-            replied.lock().take().expect("one reply").send(asked.message.clone()).expect("the test");
+            replied.lock().take().expect("one reply").send(request.message.clone()).expect("the test");
             if let Some((sender, result)) = calls.lock().take() {
                 sender.send(result).expect("a receiver");
             }
             accepted()
         }
-        _ => plain(&asked),
+        _ => plain(&request),
     })
     .await;
     let connection = server.connect().await.expect("a connection");
@@ -285,13 +287,13 @@ async fn failing_event_stream_is_not_reopened_in_a_loop() {
     for breaking in streams {
         let opened = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&opened);
-        let server = HttpServer::start(move |asked| {
-            let mut answer = match asked.method_name() {
+        let server = HttpServer::start(move |request| {
+            let mut answer = match request.method_name() {
                 "GET" => {
                     count.fetch_add(1, Ordering::SeqCst);
                     breaking()
                 }
-                _ => plain(&asked),
+                _ => plain(&request),
             };
             answer.headers_mut().insert("mcp-session-id", "s".parse().expect("a value"));
             answer

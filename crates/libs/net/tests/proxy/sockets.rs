@@ -35,7 +35,7 @@ async fn stale_socket_is_replaced_and_active_one_is_not() {
     let proxy = start(&path, None).unwrap();
     assert!(matches!(start(&path, None), Err(ProxyError::Occupied { .. })));
     proxy.shutdown().await;
-    std::fs::write(&path, "a file of somebody else").unwrap();
+    std::fs::write(&path, "a file of another user").unwrap();
     assert!(matches!(start(&path, None), Err(ProxyError::Occupied { .. })));
     assert!(path.exists());
 }
@@ -64,8 +64,8 @@ async fn bind_error_names_the_path() {
 async fn root_can_give_a_socket_to_another_user() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("proxy.sock");
-    let nobody = SocketOwner { uid: 65534, gid: 65534 };
-    match start(&path, Some(nobody)) {
+    let other_owner = SocketOwner { uid: 65534, gid: 65534 };
+    match start(&path, Some(other_owner)) {
         Ok(proxy) => {
             let found = path.metadata().unwrap();
             assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (65534, 65534, 0o600));

@@ -115,11 +115,11 @@ mod tests {
 
     #[test]
     fn shortage_message_contains_the_sizes() {
-        let said = Shortage::Bytes { free: 150 << 20, kept: 200 << 20 }.to_string();
-        assert_eq!(said, "too little disk space: 150 MB are free, 200 MB are reserved for the daemon");
-        let said = Shortage::Bytes { free: 9_000, kept: 20 << 10 }.to_string();
-        assert_eq!(said, "too little disk space: 8 kB are free, 20 kB are reserved for the daemon");
-        let said = Shortage::Files { free: 7, kept: 2_000 }.to_string();
-        assert_eq!(said, "too few files can be created on the disk: 7 are free, 2000 are reserved for the daemon");
+        let message = Shortage::Bytes { free: 150 << 20, kept: 200 << 20 }.to_string();
+        assert_eq!(message, "too little disk space: 150 MB are free, 200 MB are reserved for the daemon");
+        let message = Shortage::Bytes { free: 9_000, kept: 20 << 10 }.to_string();
+        assert_eq!(message, "too little disk space: 8 kB are free, 20 kB are reserved for the daemon");
+        let message = Shortage::Files { free: 7, kept: 2_000 }.to_string();
+        assert_eq!(message, "too few files can be created on the disk: 7 are free, 2000 are reserved for the daemon");
     }
 }

@@ -173,7 +173,7 @@ fn immutable_files_are_removed() {
     for name in ["folder/file", "folder", ""] {
         let held = std::fs::File::open(tree.join(name)).unwrap();
         if ioctl_setflags(held, IFlags::IMMUTABLE).is_err() {
-            println!("NOT TESTED: nobody may make files immutable here");
+            println!("NOT TESTED: files cannot be made immutable here");
             return;
         }
     }

@@ -33,7 +33,7 @@ pub struct Attempt {
 /// Whether the kernel accounts for and limits the memory of each run, including kernel memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ControlGroups {
-    pub in_force: bool,
+    pub is_active: bool,
     /// Location of the groups, or the reason why there are none.
     pub detail: String,
     /// Action that would make groups available.
@@ -80,8 +80,8 @@ type Found = Result<Arc<Groups>, GroupsUnavailable>;
 impl From<Found> for ControlGroups {
     fn from(found: Found) -> Self {
         match found {
-            Ok(groups) => Self { in_force: true, detail: groups.to_string(), remedy: None },
-            Err(GroupsUnavailable { reason, remedy }) => Self { in_force: false, detail: reason, remedy },
+            Ok(groups) => Self { is_active: true, detail: groups.to_string(), remedy: None },
+            Err(GroupsUnavailable { reason, remedy }) => Self { is_active: false, detail: reason, remedy },
         }
     }
 }

@@ -64,7 +64,7 @@ for _ in range(3): os.wait()
 #[tokio::test]
 async fn process_with_ended_first_thread_is_counted() {
     for machine in machines().await {
-        let has_group = machine.sandbox.status().await.control_groups.in_force;
+        let has_group = machine.sandbox.status().await.control_groups.is_active;
         // Empty sockets count as full only without a control group.
         for what in ["heap", "pairs"].into_iter().take(if has_group { 1 } else { 2 }) {
             let mut request = machine.request("/usr/bin/python3", &["-c", WITHOUT_FIRST_THREADS, what]);

@@ -57,7 +57,7 @@ pub(crate) async fn machines() -> Vec<Machine> {
             let status = machine.sandbox.status().await;
             if status.tier.is_none() {
                 println!("NOT TESTED: this machine cannot provide {backend:?}: {}", status.reason);
-            } else if control_groups && !status.control_groups.in_force {
+            } else if control_groups && !status.control_groups.is_active {
                 println!("NOT TESTED: {backend:?} with control groups: {}", status.control_groups.detail);
             } else {
                 machines.push(machine);

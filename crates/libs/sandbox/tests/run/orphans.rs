@@ -25,8 +25,8 @@ fn incomplete_sandbox(directory: &std::path::Path) -> Option<(Child, OwnedFd)> {
         .ok()?;
     // Reads to the end, since a process that writes to a closed pipe is killed.
     let lines = BufReader::new(outside.stdout.take()?).lines().map_while(Result::ok);
-    let said: Vec<String> = lines.take_while(|line| line != "}").collect();
-    let number = said.iter().find_map(|line| line.split_once("child-pid\": "))?.1;
+    let output: Vec<String> = lines.take_while(|line| line != "}").collect();
+    let number = output.iter().find_map(|line| line.split_once("child-pid\": "))?.1;
     let inside = number.trim_end_matches(',').parse::<i32>().ok()?;
     let inside = pidfd_open(Pid::from_raw(inside)?, PidfdFlags::empty()).ok()?;
     Some((outside, inside))

@@ -68,9 +68,12 @@ fn alternative_spellings_match() {
         ("5 km", "5km"),
         ("1,200 kg", "1200kg"),
     ] {
-        for (asked, told) in [(one, other), (other, one)] {
-            let document = terms(&format!("It is {told}, they say."));
-            assert!(query(asked).iter().any(|term| document.contains(term)), "{asked} in {told}: {document:?}");
+        for (query_text, document_text) in [(one, other), (other, one)] {
+            let document = terms(&format!("It is {document_text}, they say."));
+            assert!(
+                query(query_text).iter().any(|term| document.contains(term)),
+                "{query_text} in {document_text}: {document:?}"
+            );
         }
     }
     assert!(terms("call parseBound twice").contains(&"bound".to_owned()));

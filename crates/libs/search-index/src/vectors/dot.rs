@@ -313,20 +313,20 @@ mod tests {
                 })
                 .collect();
             let query = Halves { lower: &lower, upper: &upper };
-            let of = |kernel: Kernel| {
+            let products = |kernel: Kernel| {
                 let mut out = [0; 2];
                 kernel.packed_dots(&packed, query, &mut out);
                 out.to_vec()
             };
-            prop_assert_eq!(of(Kernel::Portable), expected.clone());
-            prop_assert_eq!(of(Kernel::detect()), expected.clone());
+            prop_assert_eq!(products(Kernel::Portable), expected.clone());
+            prop_assert_eq!(products(Kernel::detect()), expected.clone());
             #[cfg(target_arch = "x86_64")]
             if std::arch::is_x86_feature_detected!("avx2") {
-                prop_assert_eq!(of(Kernel::Avx2), expected.clone());
+                prop_assert_eq!(products(Kernel::Avx2), expected.clone());
             }
             #[cfg(target_arch = "x86_64")]
             if std::arch::is_x86_feature_detected!("avx512bw") {
-                prop_assert_eq!(of(Kernel::Avx512), expected);
+                prop_assert_eq!(products(Kernel::Avx512), expected);
             }
         }
     }

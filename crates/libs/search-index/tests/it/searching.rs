@@ -285,8 +285,8 @@ fn equal_scores_are_ordered_by_time_and_row_and_pages_do_not_overlap() {
 fn speaker_names_are_removed_before_embedding() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
-    let said = |row, text| Document { agent: AgentKey(1), ..document(row, text) };
-    add(&index, vec![said(1, "Ada: a"), said(2, "Ada: b"), said(3, "Ada: c"), said(4, "Bob: d")]);
+    let message = |row, text| Document { agent: AgentKey(1), ..document(row, text) };
+    add(&index, vec![message(1, "Ada: a"), message(2, "Ada: b"), message(3, "Ada: c"), message(4, "Bob: d")]);
     let strip = |text| index.embedding_query(text, Some(AgentKey(1))).unwrap();
     assert_eq!(strip("What is Ada's favourite colour?"), "What is favourite colour?");
     assert_eq!(strip("What does Bob like?"), "What does Bob like?", "said too seldom to be a speaker");

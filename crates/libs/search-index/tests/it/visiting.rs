@@ -21,14 +21,15 @@ fn rows(index: &Index, agent: Option<u64>) -> Vec<u64> {
 fn rows_with_vectors_are_filtered_by_agent() {
     let folder = tempdir().unwrap();
     let (index, _) = open(folder.path());
-    let of = |row, agent, vectors: Vec<Vec<f32>>| Document { agent: AgentKey(agent), vectors, ..document(row, "text") };
+    let document_of =
+        |row, agent, vectors: Vec<Vec<f32>>| Document { agent: AgentKey(agent), vectors, ..document(row, "text") };
     add(
         &index,
         vec![
-            of(9, 1, vec![along(0, 0.1)]),
-            of(2, 2, vec![along(1, 0.1)]),
-            of(5, 1, vec![]),
-            of(4, 1, vec![along(2, 0.1)]),
+            document_of(9, 1, vec![along(0, 0.1)]),
+            document_of(2, 2, vec![along(1, 0.1)]),
+            document_of(5, 1, vec![]),
+            document_of(4, 1, vec![along(2, 0.1)]),
         ],
     );
     assert_eq!((rows(&index, None), rows(&index, Some(1)), rows(&index, Some(7))), (vec![2, 4, 9], vec![4, 9], vec![]));

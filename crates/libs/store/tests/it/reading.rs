@@ -6,10 +6,10 @@ use agentd_store::{Dialect, OWN_MIGRATIONS, StoreError, Tx, args};
 use agentd_testing_store::TestDb;
 use futures_util::StreamExt;
 
-/// Counts to `$1`, which takes some time.
-const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < $1) \
+/// Counts to `$1`; slow for large numbers.
+const SLOW_COUNT: &str = "WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < $1) \
                     SELECT COUNT(*) AS n FROM n";
-const LONG_STEPS: i64 = 2_000_000;
+const SLOW_STEPS: i64 = 2_000_000;
 /// Takes several days.
 const ENDLESS_STEPS: i64 = 1_000_000_000_000;
 
@@ -20,21 +20,21 @@ async fn long_statement_does_not_block_other_tasks() {
     for in_snapshot in [false, true] {
         let mut read =
             if in_snapshot { test_db.db.read_snapshot().await.unwrap() } else { test_db.db.read().await.unwrap() };
-        let mut looks = 0_u32;
+        let mut ticks = 0_u32;
         let counted = {
-            let count = read.fetch_one(LONG, args![LONG_STEPS]);
+            let count = read.fetch_one(SLOW_COUNT, args![SLOW_STEPS]);
             tokio::pin!(count);
             loop {
                 tokio::select! {
                     row = &mut count => break row.unwrap().get::<i64>("n").unwrap(),
-                    () = tokio::time::sleep(Duration::from_millis(2)) => looks += 1,
+                    () = tokio::time::sleep(Duration::from_millis(2)) => ticks += 1,
                 }
             }
         };
-        assert_eq!(counted, LONG_STEPS);
-        assert!(looks >= 2, "{looks} looks while it ran");
+        assert_eq!(counted, SLOW_STEPS);
+        assert!(ticks >= 2, "only {ticks} timer ticks while the statement ran");
         // The connection is still usable.
-        assert_eq!(read.fetch_one(LONG, args![3]).await.unwrap().get::<i64>("n").unwrap(), 3);
+        assert_eq!(read.fetch_one(SLOW_COUNT, args![3]).await.unwrap().get::<i64>("n").unwrap(), 3);
     }
     test_db.end().await.unwrap();
 }
@@ -48,7 +48,7 @@ async fn snapshot_is_stable_across_a_long_statement() {
     let insert = "INSERT INTO store_info (name, value) VALUES ('new', '1')";
     let added = test_db.db.write::<_, StoreError, _>(async move |tx: &mut Tx| tx.execute(insert, args![]).await);
     assert_eq!(added.await.unwrap(), 1);
-    snapshot.fetch_one(LONG, args![LONG_STEPS]).await.unwrap();
+    snapshot.fetch_one(SLOW_COUNT, args![SLOW_STEPS]).await.unwrap();
     assert_eq!(snapshot.fetch_one(count, args![]).await.unwrap().get::<i64>("n").unwrap(), 0);
     drop(snapshot);
     let mut read = test_db.db.read().await.unwrap();
@@ -63,17 +63,17 @@ async fn abandoned_read_returns_its_connection() {
     let test_db = TestDb::start_on(Dialect::Sqlite, OWN_MIGRATIONS).await.unwrap();
     let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n";
     for _ in 0..12 {
-        let mut left = test_db.db.read_snapshot().await.unwrap();
-        let mut rows = left.fetch_stream(many, args![]).unwrap();
+        let mut snapshot = test_db.db.read_snapshot().await.unwrap();
+        let mut rows = snapshot.fetch_stream(many, args![]).unwrap();
         assert_eq!(rows.next().await.unwrap().unwrap().get::<i64>("i").unwrap(), 1);
         drop(rows);
-        assert!(matches!(left.fetch_one("SELECT 1 AS n", args![]).await, Err(StoreError::Closed)));
+        assert!(matches!(snapshot.fetch_one("SELECT 1 AS n", args![]).await, Err(StoreError::Closed)));
         let mut abandoned = test_db.db.read().await.unwrap();
-        let asked = abandoned.fetch_one(LONG, args![ENDLESS_STEPS]);
-        assert!(tokio::time::timeout(Duration::from_millis(3), asked).await.is_err(), "it never ends");
+        let endless = abandoned.fetch_one(SLOW_COUNT, args![ENDLESS_STEPS]);
+        assert!(tokio::time::timeout(Duration::from_millis(3), endless).await.is_err(), "the statement does not end");
     }
-    let whole = test_db.db.read_snapshot().await.unwrap().fetch_stream(many, args![]).unwrap().count().await;
-    assert_eq!(whole, 100_000);
+    let total = test_db.db.read_snapshot().await.unwrap().fetch_stream(many, args![]).unwrap().count().await;
+    assert_eq!(total, 100_000);
     tokio::time::timeout(Duration::from_secs(10), test_db.end()).await.expect("close does not wait").unwrap();
 }
 
@@ -93,7 +93,7 @@ async fn reader_waits_for_a_free_connection() {
     let db = test_db.db.clone();
     let closing = tokio::spawn(async move { db.close().await });
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(!closing.is_finished(), "somebody reads");
+    assert!(!closing.is_finished(), "a reader is active");
     assert!(matches!(test_db.db.read().await, Err(StoreError::Closed)));
     held.clear();
     closing.await.unwrap();

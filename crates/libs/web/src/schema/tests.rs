@@ -79,12 +79,12 @@ fn union_error_refers_to_the_closest_alternative() {
         check::<Union>(&mut value.clone(), &mut problems);
         problems.into_result().unwrap_err().remove(0).message
     };
-    let archetype = |value: Value| found(json!({"one_or_several": value}));
-    assert_eq!(archetype(json!(["a", "b", "c", "d"])), "must have at most 3 entries");
-    assert_eq!(archetype(json!([])), "must not be empty");
-    assert_eq!(archetype(json!([""])), "must not be empty");
-    assert_eq!(archetype(json!("")), "must not be empty");
-    assert_eq!(archetype(json!(7)), "must be a string or a list, not a number");
+    let union_error = |value: Value| found(json!({"one_or_several": value}));
+    assert_eq!(union_error(json!(["a", "b", "c", "d"])), "must have at most 3 entries");
+    assert_eq!(union_error(json!([])), "must not be empty");
+    assert_eq!(union_error(json!([""])), "must not be empty");
+    assert_eq!(union_error(json!("")), "must not be empty");
+    assert_eq!(union_error(json!(7)), "must be a string or a list, not a number");
     let huge: Value = serde_json::from_str("99999999999999999999").unwrap();
     assert_eq!(found(json!({"one_or_several": "a", "bounded": huge})), "must be between 0 and 9");
     let low: Value = serde_json::from_str("-99999999999999999999").unwrap();
@@ -111,7 +111,7 @@ fn integer_written_as_fraction_is_accepted() {
 }
 
 #[test]
-fn nul_is_rejected_everywhere() {
+fn nul_character_is_rejected() {
     assert_eq!(problems_of(&json!({"name": "a\u{0}bc"})), ["name: must not contain the NUL character"]);
 }
 

@@ -307,8 +307,10 @@ impl Vendor for WebApi {
         let token = if method == "apps.connections.open" { &self.app_token } else { &self.token };
         match call.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer ")) {
             None => return Err(failed("not_authed")),
-            Some(said) if said == token => {}
-            Some(said) if said == self.token || said == self.app_token => return Err(failed("not_allowed_token_type")),
+            Some(given) if given == token => {}
+            Some(given) if given == self.token || given == self.app_token => {
+                return Err(failed("not_allowed_token_type"));
+            }
             Some(_) => return Err(failed("invalid_auth")),
         }
         match method.as_str() {

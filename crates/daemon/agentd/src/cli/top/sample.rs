@@ -88,9 +88,9 @@ impl<'c> Sampler<'c> {
         let data_dir = &self.config.data_dir;
         let client = LocalClient::running(self.config).await?;
         let client = client.ok_or_else(|| CliError::NotRunning { data_dir: data_dir.clone() })?;
-        let asked = tokio::time::timeout(REQUEST_TIMEOUT, self.fetch(&client)).await;
-        asked.unwrap_or_else(|elapsed| {
-            Err(CliError::NotAnswering { data_dir: data_dir.clone(), source: elapsed.into() })
+        let result = tokio::time::timeout(REQUEST_TIMEOUT, self.fetch(&client)).await;
+        result.unwrap_or_else(|elapsed| {
+            Err(CliError::Unresponsive { data_dir: data_dir.clone(), source: elapsed.into() })
         })
     }
 
@@ -146,8 +146,8 @@ impl<'c> Sampler<'c> {
 
 /// Reads the number of running turns, which is only in the metrics.
 async fn turns_running(client: &LocalClient) -> Result<Option<u64>, CliError> {
-    let asked = request(Method::GET, "/api/metrics/prometheus", Body::empty())?;
-    let answer = accept(client.send(asked, Some(REQUEST_TIMEOUT)).await?).await?;
+    let metrics_request = request(Method::GET, "/api/metrics/prometheus", Body::empty())?;
+    let answer = accept(client.send(metrics_request, Some(REQUEST_TIMEOUT)).await?).await?;
     let bytes = answer.into_body().collect().await.map_err(CliError::broken)?.to_bytes();
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.lines().find_map(|line| line.strip_prefix("svc_turns_running ")?.parse().ok()))

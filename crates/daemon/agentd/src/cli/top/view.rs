@@ -35,11 +35,11 @@ pub(super) fn lines(sample: &Sample) -> Vec<Line> {
     }
     view.problems(sample);
     view.statistics(sample);
-    let of = |name: &str| sample.performance.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    view.timed("SLOWEST ROUTES", "route", of("routes"), MAX_ROUTES);
-    view.timed("MODELS BY PROVIDER", "name", of("providers"), MAX_ITEMS);
-    view.timed("TOOLS", "name", of("tools"), MAX_ITEMS);
-    view.queues(of("queues"));
+    let entries = |name: &str| sample.performance.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    view.timed("SLOWEST ROUTES", "route", entries("routes"), MAX_ROUTES);
+    view.timed("MODELS BY PROVIDER", "name", entries("providers"), MAX_ITEMS);
+    view.timed("TOOLS", "name", entries("tools"), MAX_ITEMS);
+    view.queues(entries("queues"));
     view.0
 }
 

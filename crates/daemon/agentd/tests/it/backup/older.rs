@@ -65,13 +65,13 @@ async fn invalid_older_archive_changes_nothing() {
     new.write("agents/stays/file", b"stays");
     let (archive, before) = (new.archive(None).await, new.state().await);
     let quiesce_count = new.rest.quiesce_count.load(Ordering::SeqCst);
-    for (from, to, said) in
+    for (from, to, expected) in
         [("\"older\"", "null", "a row of the table `cursors`"), ("\"end\"", "\"and\"", "is not a line of a dump")]
     {
         assert!(dump.contains(from), "{from} in {dump}");
         let broken = with_database(&archive, |_| dump.replace(from, to).into_bytes());
         let error = new.restore(&broken, None).await.unwrap_err();
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(agentd_base::DomainError::code(&error), "bad_archive");
         assert_eq!((new.state().await, new.leftovers()), (before.clone(), Vec::new()));
         assert_eq!(new.rest.quiesce_count.load(Ordering::SeqCst), quiesce_count);

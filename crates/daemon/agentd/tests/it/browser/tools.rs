@@ -12,9 +12,9 @@ use crate::support::talk::{TEST_USAGE, Talk, started};
 
 /// Starts an agent that makes these calls one after the other and then finishes.
 async fn agent(calls: Vec<(&'static str, Value)>) -> Talk {
-    let asked = AtomicUsize::new(0);
+    let request_count = AtomicUsize::new(0);
     let script = Script::by(move |_| {
-        let nth = asked.fetch_add(1, Ordering::SeqCst);
+        let nth = request_count.fetch_add(1, Ordering::SeqCst);
         match calls.get(nth) {
             Some((name, input)) => {
                 Reply::tool_calls(vec![ToolCall::new(format!("v{nth}"), *name, input.clone())], TEST_USAGE)

@@ -23,9 +23,9 @@ fn part(channel: &Channel, request: &WebhookRequest, number: u32, more: Value) -
 }
 
 fn album_parts(channel: &Channel) -> [WebhookRequest; 3] {
-    let of =
+    let photo =
         |number: u32, more: Value| part(channel, &channel.telegram.message(i64::from(number), ADA, "x"), number, more);
-    [of(1, json!({"caption": "Compare these."})), of(2, json!({})), of(3, json!({}))]
+    [photo(1, json!({"caption": "Compare these."})), photo(2, json!({})), photo(3, json!({}))]
 }
 
 async fn count(channel: &Channel, sql: &'static str) -> u64 {
@@ -45,8 +45,8 @@ async fn album_is_one_turn_with_all_its_files() {
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
     assert_eq!((channel.sent(), channel.talk.vendor.requests().len()), (vec!["I see.".to_owned()], 1));
-    let asked = channel.model_requests().pop().unwrap();
-    assert!(["Compare these.", "1.pdf", "2.pdf", "3.pdf"].iter().all(|said| asked.contains(said)), "{asked}");
+    let prompt = channel.model_requests().pop().unwrap();
+    assert!(["Compare these.", "1.pdf", "2.pdf", "3.pdf"].iter().all(|expected| prompt.contains(expected)), "{prompt}");
     for part in &parts {
         channel.post(part).await.expect_status(200);
     }
@@ -76,8 +76,8 @@ async fn late_part_is_a_separate_message() {
     channel.post(&third).await.expect_status(200);
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
-    let asked = channel.model_requests();
-    assert!(asked.len() == 2 && asked[1].contains("3.pdf"), "{asked:#?}");
+    let prompts = channel.model_requests();
+    assert!(prompts.len() == 2 && prompts[1].contains("3.pdf"), "{prompts:#?}");
     assert_eq!(channel.sent().len(), 2);
 }
 
@@ -91,8 +91,8 @@ async fn waiting_for_parts_is_limited_to_five_seconds() {
         channel.settle().await;
         assert_eq!(channel.talk.vendor.requests().len(), usize::from(number >= 8), "{number}");
     }
-    let asked = channel.model_requests().swap_remove(0);
-    assert!(asked.contains("8.pdf") && !asked.contains("9.pdf"), "{asked}");
+    let prompt = channel.model_requests().swap_remove(0);
+    assert!(prompt.contains("8.pdf") && !prompt.contains("9.pdf"), "{prompt}");
 }
 
 #[tokio::test]
@@ -106,27 +106,30 @@ async fn large_album_is_split_into_messages_of_ten_parts() {
         channel.app().clock.advance(Duration::from_secs(2));
         channel.settle().await;
     }
-    let asked = channel.model_requests();
-    assert!(asked.len() == 2 && asked[0].contains("10.pdf") && !asked[0].contains("11.pdf"), "{asked:#?}");
-    assert!(asked[1].contains("11.pdf") && asked[1].contains("12.pdf"));
+    let prompts = channel.model_requests();
+    assert!(prompts.len() == 2 && prompts[0].contains("10.pdf") && !prompts[0].contains("11.pdf"), "{prompts:#?}");
+    assert!(prompts[1].contains("11.pdf") && prompts[1].contains("12.pdf"));
 }
 
 #[tokio::test]
 async fn album_in_a_group_is_answered_when_one_part_mentions_the_agent() {
     let channel = channel().await;
-    let of = |number: u32, sender: i64, more: Value| {
+    let photo = |number: u32, sender: i64, more: Value| {
         let request = channel.telegram.group_message(i64::from(number), sender, GROUP, "x");
         part(&channel, &request, number, more)
     };
     let mention =
         json!({"caption": "@Fake_Bot compare", "caption_entities": [{"type": "mention", "offset": 0, "length": 9}]});
-    for request in [of(1, ADA, json!({})), of(2, ADA, mention), of(3, ADA, json!({}))] {
+    for request in [photo(1, ADA, json!({})), photo(2, ADA, mention), photo(3, ADA, json!({}))] {
         channel.post(&request).await.expect_status(200);
     }
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
-    let asked = channel.model_requests();
-    assert!(asked.len() == 1 && ["1.pdf", "2.pdf", "3.pdf"].iter().all(|file| asked[0].contains(file)), "{asked:#?}");
+    let prompts = channel.model_requests();
+    assert!(
+        prompts.len() == 1 && ["1.pdf", "2.pdf", "3.pdf"].iter().all(|file| prompts[0].contains(file)),
+        "{prompts:#?}"
+    );
     assert_eq!(
         channel.telegram.sent()[0]["reply_parameters"]["message_id"],
         1002,
@@ -134,7 +137,7 @@ async fn album_in_a_group_is_answered_when_one_part_mentions_the_agent() {
     );
     // Albums without a mention or of unknown senders are not stored.
     let others = json!({"media_group_id": "b"});
-    for request in [of(4, ADA, others.clone()), of(5, ADA, others.clone()), of(6, UNKNOWN_SENDER, others)] {
+    for request in [photo(4, ADA, others.clone()), photo(5, ADA, others.clone()), photo(6, UNKNOWN_SENDER, others)] {
         channel.post(&request).await.expect_status(200);
     }
     channel.app().clock.advance(Duration::from_secs(2));
@@ -160,7 +163,10 @@ async fn parts_that_reach_different_replicas_are_one_turn() {
         replica.clock.advance(Duration::from_secs(2));
         settle(app).await;
     }
-    let asked = channel.model_requests();
-    assert!(asked.len() == 1 && ["1.pdf", "2.pdf", "3.pdf"].iter().all(|file| asked[0].contains(file)), "{asked:#?}");
+    let prompts = channel.model_requests();
+    assert!(
+        prompts.len() == 1 && ["1.pdf", "2.pdf", "3.pdf"].iter().all(|file| prompts[0].contains(file)),
+        "{prompts:#?}"
+    );
     assert_eq!(channel.sent(), ["I see."]);
 }

@@ -64,8 +64,8 @@ async fn attachment_is_in_the_workspace_before_the_turn_begins() {
     let path = format!("attachments/{}", files[0]);
     let day = channel.app().clock.clock().now().to_string();
     assert!(path.starts_with(&format!("attachments/{}-", &day[..10])), "{path}");
-    let asked = channel.model_requests().pop().unwrap();
-    assert!(asked.contains(&format!("in your workspace at `{path}`")), "{asked}");
+    let prompt = channel.model_requests().pop().unwrap();
+    assert!(prompt.contains(&format!("in your workspace at `{path}`")), "{prompt}");
     let written = std::fs::read(channel.app().data_dir().join("agents/scout").join(path)).unwrap();
     assert_eq!(written, b"hello");
     assert_eq!(channel.sent(), ["I see."]);
@@ -79,8 +79,8 @@ async fn attachments_are_not_fetched_if_disabled_or_for_unknown_senders() {
     channel.send_file(2, UNKNOWN_SENDER, "f1", "plan.pdf").await;
     assert_eq!((channel.sent().len(), channel.file_requests(), channel.files().len()), (2, 0, 0));
     let placeholder = r#"a file that cannot be opened here: \"plan.pdf\""#;
-    let asked = channel.model_requests();
-    assert!(asked.iter().filter(|asked| asked.contains(placeholder)).count() >= 2, "{asked:#?}");
+    let prompts = channel.model_requests();
+    assert!(prompts.iter().filter(|prompt| prompt.contains(placeholder)).count() >= 2, "{prompts:#?}");
     let sql = "SELECT data FROM outbox WHERE event_type = 'channel.message.received' LIMIT 1";
     let mut read = channel.app().running().context().db.read().await.unwrap();
     let event: String = read.fetch_one(sql, agentd_store::args![]).await.unwrap().get("data").unwrap();
@@ -95,10 +95,10 @@ async fn unavailable_attachment_is_named_with_its_reason() {
     let cases = [("gone", "invalid file_id"), ("long", "the file exceeds 20 MiB"), ("moved", "must not access")];
     for (id, (file, reason)) in (1..).zip(cases) {
         channel.send_file(id, ADA, file, "plan.pdf").await;
-        let asked = channel.model_requests().pop().unwrap();
+        let prompt = channel.model_requests().pop().unwrap();
         assert!(
-            asked.contains(r#"a file that could not be fetched: \"plan.pdf\""#) && asked.contains(reason),
-            "{asked}"
+            prompt.contains(r#"a file that could not be fetched: \"plan.pdf\""#) && prompt.contains(reason),
+            "{prompt}"
         );
     }
     assert_eq!(channel.files(), [""; 0], "no partial files remain");
@@ -112,8 +112,8 @@ async fn full_workspace_accepts_no_attachment() {
     channel.app().put("/api/sandbox/config").json(&limits).send().await.expect_status(200);
     channel.telegram.put_file("f2", FakeFile::Unannounced(17 << 20));
     channel.send_file(1, ADA, "f2", "plan.pdf").await;
-    let asked = channel.model_requests().pop().unwrap();
-    assert!(asked.contains("workspace_limit_mb"), "{asked}");
+    let prompt = channel.model_requests().pop().unwrap();
+    assert!(prompt.contains("workspace_limit_mb"), "{prompt}");
     assert_eq!(channel.files(), [""; 0]);
 }
 
@@ -126,8 +126,8 @@ async fn attachment_does_not_follow_a_link_out_of_the_workspace() {
     std::os::unix::fs::symlink(outside.path(), workspace.join("attachments")).unwrap();
     channel.send_file(2, ADA, "f1", "plan.pdf").await;
     assert_eq!(files(outside.path()), [""; 0]);
-    let asked = channel.model_requests().pop().unwrap();
-    assert!(asked.contains("symbolic link"), "{asked}");
+    let prompt = channel.model_requests().pop().unwrap();
+    assert!(prompt.contains("symbolic link"), "{prompt}");
 }
 
 async fn is_answered(process: &TestProcess) -> bool {

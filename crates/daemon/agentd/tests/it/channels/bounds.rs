@@ -54,8 +54,14 @@ async fn rate_limit_of_a_platform_is_respected() {
     channel.say(2, ADA, "/help").await;
     let status = async || {
         let list = channel.app().get("/api/channels").send().await.expect_status(200).json();
-        let of = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == "telegram").unwrap().clone();
-        of["status"].as_str().unwrap().to_owned()
+        let channel_status = list["channels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|channel_status| channel_status["platform"] == "telegram")
+            .unwrap()
+            .clone();
+        channel_status["status"].as_str().unwrap().to_owned()
     };
     assert_eq!(status().await, "error");
     channel.app().clock.advance(Duration::from_secs(19));

@@ -295,15 +295,15 @@ async fn check_results(platforms: &Platforms, stored: &mut Stored, messages: u32
     let mut figures: BTreeMap<String, Totals> = BTreeMap::new();
     let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
     let answers: Vec<_> = platforms.lines.iter().map(Line::answers).collect();
-    for (platform, content, status, sent, body, sessions, said) in stored.messages().await {
+    for (platform, content, status, sent, body, sessions, reply_count) in stored.messages().await {
         let number = number_after(&content, "message number ").expect("the number of a message");
         *seen.entry(number).or_default() += 1;
         let totals = figures.entry(platform.clone()).or_default();
         totals.messages += 1;
-        totals.turns += usize::try_from(said).expect("a count");
+        totals.turns += usize::try_from(reply_count).expect("a count");
         totals.interrupted += usize::from(status == "failed");
-        if (sessions, said) != (1, 1) {
-            problems.push(format!("message {number} of {platform}: {sessions} sessions, said {said} times"));
+        if (sessions, reply_count) != (1, 1) {
+            problems.push(format!("message {number} of {platform}: {sessions} sessions, {reply_count} replies"));
         }
         if sent != "sent" || !["answered", "failed"].contains(&status.as_str()) {
             problems.push(format!("message {number} of {platform} is {status}, and its answer is {sent:?}: {body}"));

@@ -142,12 +142,12 @@ async fn forwarded_messages_and_tables_of_slack_reach_the_agent() {
         fake.event(&event, now)
     };
     let shared = json!({"attachments": [{"is_share": true, "author_name": "Bob", "text": "exit code 1", "files": [{"name": "log.txt"}]}]});
-    let asked = read_by_agent(&talk, Platform::Slack, &event("1.000001", shared)).await;
-    assert!(asked.contains("[Forwarded message from Bob]\n> exit code 1") && asked.contains("log.txt"), "{asked}");
+    let prompt = read_by_agent(&talk, Platform::Slack, &event("1.000001", shared)).await;
+    assert!(prompt.contains("[Forwarded message from Bob]\n> exit code 1") && prompt.contains("log.txt"), "{prompt}");
     let table = json!({"type": "table", "rows": [[{"type": "raw_text", "text": "Name"}, {"type": "raw_text", "text": "Soup"}]]});
-    let asked =
+    let prompt =
         read_by_agent(&talk, Platform::Slack, &event("1.000002", json!({"text": "Which?", "blocks": [table]}))).await;
-    assert!(asked.contains("Which?\nName | Soup"), "{asked}");
+    assert!(prompt.contains("Which?\nName | Soup"), "{prompt}");
 }
 
 #[tokio::test]
@@ -156,8 +156,8 @@ async fn html_of_teams_reaches_the_agent() {
     let FakePlatform::Teams(fake) = fake else { panic!("another platform") };
     let mut activity = fake.activity("m1", "29:anna", "");
     activity["attachments"] = json!([{"contentType": "text/html", "content": "<p>Is 3 &lt; 5 &amp; 7?</p>"}]);
-    let asked = read_by_agent(&talk, Platform::Teams, &fake.event(&activity)).await;
-    assert!(asked.contains("Is 3 < 5 & 7?"), "{asked}");
+    let prompt = read_by_agent(&talk, Platform::Teams, &fake.event(&activity)).await;
+    assert!(prompt.contains("Is 3 < 5 & 7?"), "{prompt}");
 }
 
 #[tokio::test]
@@ -166,8 +166,8 @@ async fn template_button_of_whatsapp_is_what_the_person_said() {
     let FakePlatform::Whatsapp(fake) = fake else { panic!("another platform") };
     let press = json!({"from": "491701234567", "id": "wamid.1", "type": "button", "context": {"id": "wamid.0"},
         "button": {"payload": "book:now", "text": "Book a table"}});
-    let asked = read_by_agent(&talk, Platform::Whatsapp, &fake.messages(&[press])).await;
-    assert!(asked.contains("Book a table"), "{asked}");
+    let prompt = read_by_agent(&talk, Platform::Whatsapp, &fake.messages(&[press])).await;
+    assert!(prompt.contains("Book a table"), "{prompt}");
 }
 
 #[tokio::test]
@@ -175,13 +175,18 @@ async fn workspace_add_on_of_google_chat_is_answered() {
     let (talk, fake) = with_platform(Platform::GoogleChat).await;
     let FakePlatform::GoogleChat(google) = &fake else { panic!("another platform") };
     let list = talk.app.get("/api/channels").send().await.expect_status(200).json();
-    let of = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == "google_chat").unwrap();
-    let address = of["webhook_url"].as_str().unwrap();
+    let channel_status = list["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel_status| channel_status["platform"] == "google_chat")
+        .unwrap();
+    let address = channel_status["webhook_url"].as_str().unwrap();
     let event = google.message_event("m1", "users/1", "How are things?");
     let other = google.add_on_event(&event, "https://other.example/");
     hook(&talk.app, "google_chat", &other).send().await.expect_error(401, "bad_signature");
-    let asked = read_by_agent(&talk, Platform::GoogleChat, &google.add_on_event(&event, address)).await;
-    assert!(asked.contains("How are things?"), "{asked}");
+    let prompt = read_by_agent(&talk, Platform::GoogleChat, &google.add_on_event(&event, address)).await;
+    assert!(prompt.contains("How are things?"), "{prompt}");
     assert_eq!(google.sent().len(), 1);
 }
 

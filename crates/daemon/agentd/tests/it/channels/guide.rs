@@ -16,15 +16,15 @@ async fn enter_address(app: &TestApp, fake: &FakePlatform, settings: &Value) {
     let now = app.clock.clock().now();
     match fake {
         FakePlatform::Discord(fake) => {
-            let asked = hook(app, "discord", &fake.interaction(&json!({"type": 1}), now)).send().await;
-            assert_eq!(asked.expect_status(200).json(), json!({"type": 1}));
+            let response = hook(app, "discord", &fake.interaction(&json!({"type": 1}), now)).send().await;
+            assert_eq!(response.expect_status(200).json(), json!({"type": 1}));
             let made = app.post("/api/channels/discord/register").send().await.expect_status(200);
             assert!(made.text().contains("/ask"), "{}", made.text());
         }
         FakePlatform::Slack(fake) => {
             let challenge = json!({"type": "url_verification", "token": "deprecated", "challenge": "3eZbrw1aB"});
-            let asked = hook(app, "slack", &fake.request(&challenge, now)).send().await;
-            assert_eq!(asked.expect_status(200).text(), "3eZbrw1aB");
+            let response = hook(app, "slack", &fake.request(&challenge, now)).send().await;
+            assert_eq!(response.expect_status(200).text(), "3eZbrw1aB");
         }
         FakePlatform::Telegram(_) => {
             let registered = app.post("/api/channels/telegram/register").send().await.expect_status(200);
@@ -52,8 +52,14 @@ async fn follow_guide(platform: &str) {
     app.put("/api/channels/settings").json(&json!({ platform: settings })).send().await.expect_status(200);
 
     let list = app.get("/api/channels").send().await.expect_status(200).json();
-    let of = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == platform).unwrap().clone();
-    assert_eq!(of["webhook_url"], format!("{PUBLIC_URL}/api/channels/{platform}/webhook"));
+    let channel_status = list["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel_status| channel_status["platform"] == platform)
+        .unwrap()
+        .clone();
+    assert_eq!(channel_status["webhook_url"], format!("{PUBLIC_URL}/api/channels/{platform}/webhook"));
     enter_address(app, &fake, &settings).await;
     let checked = app.post(&format!("/api/channels/{platform}/check")).send().await.expect_status(200).json();
     assert_eq!(checked["ok"], true, "{checked}");

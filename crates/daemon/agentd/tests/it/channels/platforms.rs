@@ -27,10 +27,16 @@ async fn round_trip(platform: &str) {
         settle(app).await;
     }
     let answers = fake.sent().iter().filter(|sent| sent.to_string().contains("All is well.")).count();
-    let asked: Vec<String> = talk.vendor.requests().iter().map(|request| request.body.to_string()).collect();
-    assert_eq!((answers, asked.len()), (1, 1), "{platform}: {:?} {asked:#?}", fake.sent());
+    let prompts: Vec<String> = talk.vendor.requests().iter().map(|request| request.body.to_string()).collect();
+    assert_eq!((answers, prompts.len()), (1, 1), "{platform}: {:?} {prompts:#?}", fake.sent());
     let list = app.get("/api/channels").send().await.expect_status(200).json();
-    let state = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == platform).unwrap().clone();
+    let state = list["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel_status| channel_status["platform"] == platform)
+        .unwrap()
+        .clone();
     assert_eq!((&state["status"], &state["last_error"]), (&json!("ready"), &json!(null)), "{platform}: {state}");
     let checked = app.post(&format!("/api/channels/{platform}/check")).send().await.expect_status(200).json();
     assert_eq!(checked["ok"], true, "{platform}");
@@ -85,7 +91,13 @@ async fn failed_whatsapp_delivery_becomes_a_dead_letter() {
     let error = "the 24-hour messaging window of WhatsApp is closed";
     assert!(dead["notifications"][0]["error"].as_str().unwrap().contains(error), "{dead}");
     let list = read("/api/channels").await;
-    let state = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == "whatsapp").unwrap().clone();
+    let state = list["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel_status| channel_status["platform"] == "whatsapp")
+        .unwrap()
+        .clone();
     assert!(state["status"] == "error" && state["last_error"].as_str().unwrap().contains(error), "{state}");
     let sql = "SELECT COUNT(*) AS n FROM outbox WHERE event_type = 'channel.message.failed'";
     let row = app.running().context().db.read().await.unwrap().fetch_one(sql, agentd_store::args![]).await.unwrap();

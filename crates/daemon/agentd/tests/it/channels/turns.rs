@@ -27,7 +27,12 @@ async fn message_is_answered_in_its_chat() {
     let asked = channel.model_requests().pop().unwrap();
     assert!(asked.contains("whom your owner let in") && !has_marks(&asked), "{asked}");
     let list = channel.app().get("/api/channels").send().await.expect_status(200).json();
-    let telegram = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == "telegram").unwrap();
+    let telegram = list["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel_status| channel_status["platform"] == "telegram")
+        .unwrap();
     assert_eq!((&telegram["status"], &telegram["last_error"]), (&json!("ready"), &json!(null)));
     assert!(telegram["last_received_at"].is_string());
     assert!(telegram["webhook_url"].as_str().unwrap().ends_with("/api/channels/telegram/webhook"));

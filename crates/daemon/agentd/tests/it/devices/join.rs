@@ -85,11 +85,11 @@ async fn create_code(process: &TestProcess) -> String {
 async fn machine_joins_works_reconnects_and_is_removed() {
     let mut process = TestProcess::with_owner().await;
     process.create_agent("scout").await;
-    let asked = AtomicUsize::new(0);
+    let request_count = AtomicUsize::new(0);
     let vendor = FakeVendor::start(
         Vendor::Openai,
         Script::by(move |_| {
-            if asked.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
+            if request_count.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
                 return Reply::text(["Done."], TEST_USAGE);
             }
             let input = json!({"command": "echo seen >> file\ncat file; exit 3"});

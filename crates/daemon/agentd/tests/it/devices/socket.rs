@@ -154,11 +154,11 @@ async fn flood_of_frames_slows_only_its_own_connection() {
     let (flooding, calm) = (pair(&app, "flooding").await, pair(&app, "calm").await);
     let mut flood = Socket::open(&app, &flooding).await;
     let mut other = Socket::open(&app, &calm).await;
-    let nothing = json!({"type": "tool_result", "id": "unknown call", "output": "x".repeat(1000)});
+    let unknown_result = json!({"type": "tool_result", "id": "unknown call", "output": "x".repeat(1000)});
     for _ in 0..400 {
-        flood.send(&nothing).await;
+        flood.send(&unknown_result).await;
     }
-    flood.send(&json!({"type": "chat", "id": "last", "agent_id": "nobody", "content": "hello"})).await;
+    flood.send(&json!({"type": "chat", "id": "last", "agent_id": "unknown", "content": "hello"})).await;
     // Before the flood has been read.
     other.register(&["echo"]).await;
     wait_for_listed(&app, &calm.id, |device| device["tools"] != json!([])).await;
@@ -171,14 +171,14 @@ async fn restore_closes_sockets_and_devices_can_reconnect() {
     let app = TestApp::with_owner().await;
     let device = pair(&app, "laptop").await;
     let router = LazyLock::force(&app.running().daemon.local_router).clone();
-    let ask = |path: &str, body: Body| {
+    let post = |path: &str, body: Body| {
         let request = Request::post(path).header("host", "localhost").body(body).expect("a request");
         router.clone().oneshot(request)
     };
-    let backup = ask("/local/backup", Body::empty()).await.expect("an answer");
+    let backup = post("/local/backup", Body::empty()).await.expect("an answer");
     let archive = to_bytes(backup.into_body(), usize::MAX).await.expect("the archive");
     let mut socket = Socket::open(&app, &device).await;
-    let (closed, restored) = tokio::join!(socket.close_frame(), ask("/local/restore", Body::from(archive)));
+    let (closed, restored) = tokio::join!(socket.close_frame(), post("/local/restore", Body::from(archive)));
     assert_eq!((closed.code, restored.expect("an answer").status().as_u16()), (CloseCode::Restart, 200));
     // The device was paired before the backup and remains paired.
     Socket::open(&app, &device).await;

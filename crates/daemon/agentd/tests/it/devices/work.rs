@@ -29,9 +29,9 @@ struct Bench {
 impl Bench {
     /// Starts with a connected device that has the tool `echo`, and a model that gives the replies in order.
     async fn with(replies: Vec<Reply>) -> Self {
-        let asked = AtomicUsize::new(0);
+        let request_count = AtomicUsize::new(0);
         let talk = Talk::with(Script::by(move |_| {
-            replies[asked.fetch_add(1, Ordering::SeqCst).min(replies.len() - 1)].clone()
+            replies[request_count.fetch_add(1, Ordering::SeqCst).min(replies.len() - 1)].clone()
         }))
         .await;
         let device = pair(&talk.app, "laptop").await;

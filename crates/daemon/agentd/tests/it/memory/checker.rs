@@ -232,8 +232,9 @@ async fn damaged_index_is_rebuilt_and_consistent() {
         }
     }
     let (is_success, findings) = doctor(app.data_dir(), database.as_deref()).await;
-    let said = findings.iter().any(|(_, verdict, what)| verdict == "warning" && what.contains("the index was rebuilt"));
-    assert!(is_success && said && findings.len() == 5, "{findings:#?}");
+    let is_reported =
+        findings.iter().any(|(_, verdict, what)| verdict == "warning" && what.contains("the index was rebuilt"));
+    assert!(is_success && is_reported && findings.len() == 5, "{findings:#?}");
     app.try_start().await.expect("start the daemon");
     assert_agrees(&doctor(app.data_dir(), database.as_deref()).await);
 }

@@ -165,9 +165,9 @@ async fn few_or_identical_memories_are_grouped() {
 #[tokio::test]
 async fn large_clusters_list_every_episode_once() {
     let app = app().await;
-    let mut said = Vec::new();
+    let mut episode_ids = Vec::new();
     for number in 0..170 {
-        said.push(say(&app, &format!("Always the same sentence {}", number % 3)).await);
+        episode_ids.push(say(&app, &format!("Always the same sentence {}", number % 3)).await);
     }
     let answer = clusters(&app, "?n=2").await;
     assert_eq!(sizes(&answer).iter().sum::<u64>(), 170);
@@ -176,8 +176,10 @@ async fn large_clusters_list_every_episode_once() {
     for cluster in answer["clusters"].as_array().expect("clusters") {
         let ids = cluster["episode_ids"].as_array().expect("ids");
         assert_eq!(Some(ids.len() as u64), cluster["size"].as_u64());
-        let places: Vec<usize> =
-            ids.iter().map(|id| said.iter().position(|said| id == said).expect("an episode")).collect();
+        let places: Vec<usize> = ids
+            .iter()
+            .map(|id| episode_ids.iter().position(|episode_id| id == episode_id).expect("an episode"))
+            .collect();
         assert!(places.iter().skip(100).is_sorted(), "oldest first after the nearest: {places:?}");
         named.extend(places);
     }

@@ -55,19 +55,19 @@ async fn second_consolidation_does_nothing() {
 #[tokio::test]
 async fn concurrent_consolidation_processes_everything_once() {
     let talk = Talk::saying(&["All right."]).await;
-    let mut said = Vec::new();
+    let mut facts = Vec::new();
     for room in 0..4 {
         let names = ["Anna", "Boris", "Clara", "David", "Emma"];
         for name in names {
             let fact = format!("{name} works at Siemens in room {room}.");
             chat(&talk, None, &fact).await;
-            said.push(fact);
+            facts.push(fact);
         }
         tokio::join!(talk.app.run_workers(), run(&talk.app, CONSOLIDATE));
         assert_eq!(run(&talk.app, CONSOLIDATE).await, tally(0, 0, 0, 0));
         let mut all = remembered(&talk.app).await;
         all.sort();
-        let mut expected = said.clone();
+        let mut expected = facts.clone();
         expected.sort();
         assert_eq!(all, expected);
     }

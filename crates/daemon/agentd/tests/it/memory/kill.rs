@@ -43,14 +43,14 @@ async fn messages_are_remembered_once_despite_kills() {
     process.create_agent("scout").await;
     process.put("/api/settings/memory").json(&json!({"auto_recall": false})).send().await.expect_status(200);
     let entropy = Entropy::seeded(7);
-    let mut said = Vec::new();
+    let mut contents = Vec::new();
     for round in 0..KILLS {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small positive number")]
         let messages = 2 + (entropy.unit() * 5.0) as usize;
         for (number, name) in NAMES.iter().enumerate().take(messages) {
             let content = format!("{name} works at Siemens in room {round}{number}.");
             send(&process, &content).await;
-            said.push(content);
+            contents.push(content);
         }
         process.kill();
         process.spawn().await;
@@ -64,7 +64,7 @@ async fn messages_are_remembered_once_despite_kills() {
         assert_eq!(episode["access_count"], 0, "no episode was merged with itself: {episode}");
         *count.entry(episode["content"].as_str().expect("a content").to_owned()).or_default() += 1;
     }
-    let expected: BTreeMap<String, usize> = said.into_iter().map(|content| (content, 1)).collect();
+    let expected: BTreeMap<String, usize> = contents.into_iter().map(|content| (content, 1)).collect();
     assert_eq!(count, expected);
     let stats: Value = process.get("/api/memory/stats").send().await.expect_status(200).json();
     assert_eq!(stats["total_episodes"], expected.len());

@@ -41,8 +41,8 @@ async fn memories_are_added_to_the_prompt() {
     for not in ["Rome", "crawler"] {
         assert!(!system_prompt.contains(not), "{system_prompt}");
     }
-    let asked = talk.vendor.requests()[0].body["messages"][1]["content"].clone();
-    assert_eq!(asked, QUESTION, "the question is unchanged");
+    let prompt = talk.vendor.requests()[0].body["messages"][1]["content"].clone();
+    assert_eq!(prompt, QUESTION, "the question is unchanged");
 
     talk.app.run_workers().await;
     assert_eq!(episode(&talk.app, &id).await["access_count"], 1);

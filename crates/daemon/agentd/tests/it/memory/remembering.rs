@@ -153,11 +153,11 @@ async fn requests_without_facts_are_not_remembered() {
 
 #[tokio::test]
 async fn agent_repetition_is_not_remembered() {
-    let said = "My boat is called Pequod and it lies in the harbour of Kiel.";
+    let statement = "My boat is called Pequod and it lies in the harbour of Kiel.";
     let talk = Talk::saying(&["Great, I will remember that your boat is called Pequod."]).await;
-    chat(&talk, None, said).await;
+    chat(&talk, None, statement).await;
     talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await, [said]);
+    assert_eq!(remembered(&talk.app).await, [statement]);
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn repeated_fact_is_merged_despite_higher_ranked_matches() {
 async fn conversation_facts_that_differ_in_one_word_are_all_remembered() {
     let talk = Talk::saying(&["All right."]).await;
     settings(&talk.app, json!({"auto_recall": false, "min_importance": 0.0})).await;
-    let said = [
+    let statements = [
         "My daughter Mia is allergic to penicillin and must never get it, the doctor told us last week.",
         "My daughter Mia is allergic to ibuprofen and must never get it, the doctor told us last week.",
         "Mia is to take the tablets before the meal and with a glass of water, says the doctor in Kiel.",
@@ -106,16 +106,16 @@ async fn conversation_facts_that_differ_in_one_word_are_all_remembered() {
         "Meine Tochter Mia ist gegen Penicillin allergisch und darf es auf keinen Fall bekommen.",
         "Meine Tochter Mia ist gegen Ibuprofen allergisch und darf es auf keinen Fall bekommen.",
     ];
-    for text in said {
+    for text in statements {
         chat(&talk, None, text).await;
         talk.app.run_workers().await;
         talk.app.clock.advance(std::time::Duration::from_secs(60));
     }
-    assert_eq!(remembered(&talk.app).await, said);
+    assert_eq!(remembered(&talk.app).await, statements);
     assert_eq!(merged(&talk.app).await, 0);
-    chat(&talk, None, &said[1].to_uppercase()).await;
+    chat(&talk, None, &statements[1].to_uppercase()).await;
     talk.app.run_workers().await;
     let all = episodes(&talk.app).await;
-    assert_eq!(all.len(), said.len());
-    assert_eq!((&all[4]["content"], &all[4]["access_count"]), (&json!(said[1]), &json!(1)));
+    assert_eq!(all.len(), statements.len());
+    assert_eq!((&all[4]["content"], &all[4]["access_count"]), (&json!(statements[1]), &json!(1)));
 }

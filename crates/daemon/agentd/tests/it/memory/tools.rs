@@ -52,9 +52,9 @@ async fn agent_stores_and_searches_memories() {
 #[tokio::test]
 async fn agent_deletes_only_its_own_memories() {
     let (ids, given) = tokio::sync::watch::channel(Vec::<String>::new());
-    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let request_count = std::sync::atomic::AtomicUsize::new(0);
     let script = Script::by(move |_| {
-        let nth = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let nth = request_count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let id = given.borrow().get(nth / 2).cloned().unwrap_or_default();
         if nth.is_multiple_of(2) { call("memory_forget", json!({ "id": id })) } else { done() }
     });

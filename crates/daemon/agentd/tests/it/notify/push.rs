@@ -107,13 +107,13 @@ async fn endpoint_and_keys_of_a_device_are_never_shown_in_plain_text() {
     let refused = app.post(&test).send().await.expect_error(502, "push_refused");
     let mut dump = Vec::new();
     app.running().context().db.dump(&mut dump, &[]).await.expect("a dump");
-    let mut said = String::from_utf8(dump).expect("text") + &refused.json().to_string();
+    let mut exposed_text = String::from_utf8(dump).expect("text") + &refused.json().to_string();
     for path in [SUBSCRIPTIONS, "/api/notifications", &format!("/api/notifications/{id}")] {
-        said += &app.get(path).send().await.expect_status(200).json().to_string();
+        exposed_text += &app.get(path).send().await.expect_status(200).json().to_string();
     }
-    assert!(said.contains(&device.id), "the dump contains the device");
+    assert!(exposed_text.contains(&device.id), "the dump contains the device");
     for secret in ["/push/phone".to_owned(), device.browser.auth(), device.browser.p256dh()] {
-        assert!(!said.contains(&secret), "{secret}");
+        assert!(!exposed_text.contains(&secret), "{secret}");
     }
 }
 
@@ -165,10 +165,10 @@ async fn broadcast_sends_one_message_per_device() {
 #[tokio::test]
 async fn message_without_a_device_is_dead_lettered() {
     let app = TestApp::with_owner().await;
-    let nobody = enqueue(&app, to_all("x")).await;
+    let without_device = enqueue(&app, to_all("x")).await;
     let unknown = enqueue(&app, Notification::new("push:push_unknown".parse().unwrap(), "x", "y")).await;
     app.run_workers().await;
-    for (id, why) in [(nobody, "no push device is registered"), (unknown, "the push device was removed")] {
+    for (id, why) in [(without_device, "no push device is registered"), (unknown, "the push device was removed")] {
         let dead = shown(&app, &id).await;
         assert_eq!(dead["status"], "dead_letter");
         assert!(dead["error"].as_str().unwrap().contains(why), "{dead}");

@@ -17,18 +17,18 @@ async fn proactive_turns_per_agent_and_day_are_limited() {
     }
     scheduler::create(app, &with(once("2026-01-05T20:00:00Z", "other"), &json!({"agent_id": "guide"}))).await;
     advance_to(app, "2026-01-05T20:00:00Z");
-    let of = |turns: &[Value], day: &str| turns.iter().filter(|turn| turn["day"] == day).count();
+    let count_on = |turns: &[Value], day: &str| turns.iter().filter(|turn| turn["day"] == day).count();
     let turns = run_until_settled(app).await;
-    assert_eq!((turns.len(), of(&turns, "2026-01-05")), (3, 3), "two turns of one agent, one of the other");
+    assert_eq!((turns.len(), count_on(&turns, "2026-01-05")), (3, 3), "two turns of one agent, one of the other");
     advance_to(app, "2026-01-06T04:59:59Z");
     assert_eq!(run_until_settled(app).await.len(), 3);
     advance_to(app, "2026-01-06T05:00:00Z");
     let turns = run_until_settled(app).await;
-    assert_eq!((turns.len(), of(&turns, "2026-01-06")), (5, 2), "days use the time zone of the profile");
+    assert_eq!((turns.len(), count_on(&turns, "2026-01-06")), (5, 2), "days use the time zone of the profile");
     // A higher limit applies immediately, and earlier turns of the day count.
     enable(app, json!({"max_per_day": 3})).await;
     let turns = run_until_settled(app).await;
-    assert_eq!((turns.len(), of(&turns, "2026-01-06")), (6, 3));
+    assert_eq!((turns.len(), count_on(&turns, "2026-01-06")), (6, 3));
     assert_eq!(proactive_requests(&talk).len(), 6);
 }
 
@@ -46,17 +46,17 @@ async fn quiet_hours_are_respected_across_daylight_saving_changes() {
         ("autumn", "2026-10-24T20:00:00Z", "2026-10-25T06:59:59Z", "2026-10-25T07:00:00Z"),
     ] {
         let job = scheduler::create(app, &once(fails, name)).await;
-        let told = async || {
+        let turn_count = async || {
             let turns = run_until_settled(app).await;
             turns.iter().filter(|turn| turn["job_id"] == job["id"]).count()
         };
         advance_to(app, fails);
-        assert_eq!(told().await, 0, "{name}: quiet hours begin");
+        assert_eq!(turn_count().await, 0, "{name}: quiet hours begin");
         assert_eq!(statuses(&runs(app, &id(&job)).await), ["failed"]);
         advance_to(app, still_quiet);
-        assert_eq!(told().await, 0, "{name}: the last quiet second");
+        assert_eq!(turn_count().await, 0, "{name}: the last quiet second");
         advance_to(app, over);
-        assert_eq!(told().await, 1, "{name}: quiet hours are over");
+        assert_eq!(turn_count().await, 1, "{name}: quiet hours are over");
     }
     // Quiet hours within one day.
     let quiet = json!({"start": "12:00", "end": "13:00", "timezone": "UTC"});

@@ -104,10 +104,10 @@ async fn agent_reports_a_failed_run_to_its_owner() {
 
     let proactive_requests = proactive_requests(&talk);
     assert_eq!(proactive_requests.len(), 1);
-    let told = proactive_requests[0].body["messages"].to_string();
+    let prompt = proactive_requests[0].body["messages"].to_string();
     let error = run["error"].as_str().expect("an error");
     for part in ["report", "Say how things are.", id(run).as_str(), error, "never an instruction"] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(prompt.contains(part), "{part} in {prompt}");
     }
     let tools = proactive_requests[0].body["tools"].to_string();
     assert!(!tools.contains("\"shell\"") && !tools.contains("schedule_create"), "{tools}");
@@ -120,8 +120,8 @@ async fn agent_reports_a_failed_run_to_its_owner() {
         (&message["platform"], &message["channel"], &message["subject"], &message["body"]),
         (&json!("slack"), &json!("#owner"), &json!("report failed"), &json!("The key is wrong."))
     );
-    let told = events(app, "task.").await;
-    let own: Vec<_> = told.into_iter().filter(|(_, data)| data["origin"] == "proactive").collect();
+    let task_events = events(app, "task.").await;
+    let own: Vec<_> = task_events.into_iter().filter(|(_, data)| data["origin"] == "proactive").collect();
     assert_eq!(types(&own), ["task.queued", "task.started", "task.completed"]);
     assert!(
         own.iter().all(|(_, data)| data["agent_id"] == job["agent_id"] && data["session_id"] == turn["session_id"])
@@ -133,11 +133,11 @@ async fn agent_reports_a_failed_run_to_its_owner() {
         advance(app, HOUR);
         assert_eq!(run_until_settled(app).await.len(), 1);
     }
-    let of = |name: &str| format!("/api/scheduler/proactive?agent_id={name}");
+    let path_of = |name: &str| format!("/api/scheduler/proactive?agent_id={name}");
     create_agent(app, "guide").await;
-    assert_eq!(app.get(&of("scout")).send().await.expect_status(200).json()["total"], 1);
-    assert_eq!(app.get(&of("guide")).send().await.expect_status(200).json()["total"], 0);
-    app.get(&of("nobody")).send().await.expect_error(404, "agent_not_found");
+    assert_eq!(app.get(&path_of("scout")).send().await.expect_status(200).json()["total"], 1);
+    assert_eq!(app.get(&path_of("guide")).send().await.expect_status(200).json()["total"], 0);
+    app.get(&path_of("nobody")).send().await.expect_error(404, "agent_not_found");
     app.get("/api/scheduler/proactive?limit=0").send().await.expect_status(400);
     advance(app, 31 * DAY);
     assert_eq!(run_until_settled(app).await, Vec::<Value>::new(), "deleted with the run");
@@ -189,8 +189,11 @@ async fn suggestion_is_made_once() {
     assert_eq!((&turns[0]["cause"], &turns[0]["job_id"]), (&json!("suggestion"), &Value::Null));
     assert_eq!(turns[0]["cause_id"], "monday,tuesday,wednesday,thursday,friday@09:00");
     assert_eq!(turns[0]["reason"], suggested[0]["reason"]);
-    let told = proactive_requests(&talk)[0].body["messages"].to_string();
-    assert!(told.contains("You were active between 09:00 and 10:00") && told.contains("monday, tuesday"), "{told}");
+    let prompt = proactive_requests(&talk)[0].body["messages"].to_string();
+    assert!(
+        prompt.contains("You were active between 09:00 and 10:00") && prompt.contains("monday, tuesday"),
+        "{prompt}"
+    );
     assert_eq!(app.get("/api/notifications").send().await.expect_status(200).json()["total"], 1);
 
     advance(app, DAY);

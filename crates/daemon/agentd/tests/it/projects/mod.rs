@@ -125,12 +125,12 @@ async fn conversations_belong_to_a_project_until_its_deletion() {
     let unknown = json!({"project_id": "proj_unknown"});
     app.post("/api/chat/conversations").json(&unknown).send().await.expect_error(404, "project_not_found");
 
-    let of = |project: &Value| format!("/api/chat/conversations?project_id={}", project["id"].as_str().unwrap());
+    let path_of = |project: &Value| format!("/api/chat/conversations?project_id={}", project["id"].as_str().unwrap());
     let listed = async |path: String| app.get(&path).send().await.expect_status(200).json();
-    let found = listed(of(&garden)).await;
+    let found = listed(path_of(&garden)).await;
     assert_eq!((&found["total"], found["conversations"].as_array().map(Vec::len)), (&json!(3), Some(3)));
-    assert_eq!(listed(format!("{}&agent_id=scout&limit=1", of(&garden))).await["total"], 3);
-    assert_eq!(listed(of(&cellar)).await["total"], 0);
+    assert_eq!(listed(format!("{}&agent_id=scout&limit=1", path_of(&garden))).await["total"], 3);
+    assert_eq!(listed(path_of(&cellar)).await["total"], 0);
     app.get("/api/chat/conversations?project_id=proj_unknown").send().await.expect_error(404, "project_not_found");
 
     let at = |conversation: &Value| format!("/api/chat/conversations/{}", conversation["id"].as_str().unwrap());
@@ -148,7 +148,7 @@ async fn conversations_belong_to_a_project_until_its_deletion() {
     let after = app.get(&at(&named[2])).send().await.expect_status(200).json();
     assert_eq!(after["project_id"], Value::Null);
     assert_eq!((&after["updated_at"], &after["title"]), (&before["updated_at"], &before["title"]));
-    app.get(&of(&garden)).send().await.expect_error(404, "project_not_found");
+    app.get(&path_of(&garden)).send().await.expect_error(404, "project_not_found");
     let gone = json!({"project_id": garden["id"]});
     app.put(&at(&free)).json(&gone).send().await.expect_error(404, "project_not_found");
     app.run_workers().await;
@@ -191,10 +191,10 @@ async fn jobs_belong_to_a_project_until_its_deletion() {
     let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &unknown)).send().await;
     refused.expect_error(404, "project_not_found");
 
-    let of = |project: &Value| format!("/api/scheduler/jobs?project_id={}", project["id"].as_str().unwrap());
+    let path_of = |project: &Value| format!("/api/scheduler/jobs?project_id={}", project["id"].as_str().unwrap());
     let listed = async |path: String| app.get(&path).send().await.expect_status(200).json();
-    assert_eq!(listed(of(&garden)).await["count"], 2);
-    assert_eq!(listed(format!("{}&agent_id=scout&status=active&limit=1", of(&garden))).await["count"], 2);
+    assert_eq!(listed(path_of(&garden)).await["count"], 2);
+    assert_eq!(listed(format!("{}&agent_id=scout&status=active&limit=1", path_of(&garden))).await["count"], 2);
     app.get("/api/scheduler/jobs?project_id=proj_unknown").send().await.expect_error(404, "project_not_found");
 
     let at = |job: &Value| format!("/api/scheduler/jobs/{}", job["id"].as_str().unwrap());
@@ -203,7 +203,7 @@ async fn jobs_belong_to_a_project_until_its_deletion() {
     };
     assert_eq!(change(&moved, json!({"project_id": cellar["id"]})).await, cellar["id"]);
     assert_eq!(change(&moved, json!({"name": "other"})).await, cellar["id"], "an omitted project is kept");
-    assert_eq!(listed(of(&cellar)).await["jobs"][0]["id"], moved["id"]);
+    assert_eq!(listed(path_of(&cellar)).await["jobs"][0]["id"], moved["id"]);
     assert_eq!(change(&moved, json!({"project_id": null})).await, Value::Null);
     app.put(&at(&free)).json(&unknown).send().await.expect_error(404, "project_not_found");
 
@@ -223,7 +223,7 @@ async fn jobs_belong_to_a_project_until_its_deletion() {
     app.delete(&path(&garden)).send().await.expect_status(200);
     // The project is hidden immediately; the references are removed later.
     assert_eq!(app.get(&at(&named)).send().await.expect_status(200).json()["project_id"], Value::Null);
-    app.get(&of(&garden)).send().await.expect_error(404, "project_not_found");
+    app.get(&path_of(&garden)).send().await.expect_error(404, "project_not_found");
     app.clock.advance(Duration::from_secs(600));
     app.run_workers().await;
     assert_eq!(used().await, [None, None, None, None, None, garden_id]);

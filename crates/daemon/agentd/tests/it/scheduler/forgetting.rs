@@ -78,9 +78,9 @@ async fn job_retains_its_newest_thousand_runs() {
     let path = format!("/api/scheduler/jobs/{}/runs?limit=1", id(&made));
     let list = app.get(&path).send().await.expect_status(200).json();
     assert_eq!((&list["total"], &list["runs"][0]["id"]), (&json!(1_000), &json!(newest)));
-    let of = |number: u32| format!("/api/scheduler/jobs/{}/runs/run_{number}", id(&made));
-    app.get(&of(101)).send().await.expect_error(404, "run_not_found");
-    app.get(&of(102)).send().await.expect_status(200);
+    let run_path = |number: u32| format!("/api/scheduler/jobs/{}/runs/run_{number}", id(&made));
+    app.get(&run_path(101)).send().await.expect_error(404, "run_not_found");
+    app.get(&run_path(102)).send().await.expect_status(200);
 }
 
 #[tokio::test]

@@ -50,8 +50,8 @@ async fn job_is_stored_as_given() {
     app.get(unknown).send().await.expect_error(404, "job_not_found");
     app.put(unknown).json(&json!({})).send().await.expect_error(404, "job_not_found");
     app.delete(unknown).send().await.expect_error(404, "job_not_found");
-    let nobody = with(every(60), &json!({"agent_id": "nobody"}));
-    app.post("/api/scheduler/jobs").json(&nobody).send().await.expect_error(404, "agent_not_found");
+    let unknown_agent = with(every(60), &json!({"agent_id": "nobody"}));
+    app.post("/api/scheduler/jobs").json(&unknown_agent).send().await.expect_error(404, "agent_not_found");
 }
 
 #[tokio::test]

@@ -60,6 +60,9 @@ async fn every_slot_has_exactly_one_run_despite_kills() {
         assert_eq!((&list["total"], &list["runs"][0]["status"]), (&json!(1), &json!("success")), "{list}");
         assert_eq!((&job["status"], &job["run_count"]), (&json!("completed"), &json!(1)));
     }
-    let asked = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
-    assert!((JOBS..=JOBS + kills * 8).contains(&asked), "{asked} model calls for {JOBS} runs and {kills} kills");
+    let request_count = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
+    assert!(
+        (JOBS..=JOBS + kills * 8).contains(&request_count),
+        "{request_count} model calls for {JOBS} runs and {kills} kills"
+    );
 }

@@ -354,8 +354,8 @@ async fn outcome(talk: &mut Talk, case: &Case) -> String {
     let mut list = runs(&talk.app, &made).await;
     list.sort_by_key(|run| run["scheduled_for"].to_string());
     let slots = |status: &str| -> Vec<String> {
-        let of = list.iter().filter(|run| run["status"] == status);
-        of.map(|run| local_time(&run["scheduled_for"], case.zone)).collect()
+        let with_status = list.iter().filter(|run| run["status"] == status);
+        with_status.map(|run| local_time(&run["scheduled_for"], case.zone)).collect()
     };
     assert!(list.iter().all(|run| ["success", "skipped"].contains(&run["status"].as_str().expect("a status"))));
     let shown = |slots: Vec<String>| match slots.as_slice() {

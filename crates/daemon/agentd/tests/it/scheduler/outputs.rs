@@ -16,9 +16,9 @@ async fn notification_body(app: &TestApp) -> String {
 
 #[tokio::test]
 async fn markdown_output_is_converted_to_the_delivery_format() {
-    let said = "done: **ok**\n\n- <b>one</b>\n- [two](https://example.org)";
+    let markdown = "done: **ok**\n\n- <b>one</b>\n- [two](https://example.org)";
     for (format, expected) in [
-        ("markdown", said),
+        ("markdown", markdown),
         (
             "html",
             "<p>done: <strong>ok</strong></p>\n<ul>\n<li>&lt;b&gt;one&lt;/b&gt;</li>\n\
@@ -26,7 +26,7 @@ async fn markdown_output_is_converted_to_the_delivery_format() {
         ),
         ("text", "done: ok\n\n- <b>one</b>\n- two (https://example.org)"),
     ] {
-        let talk = Talk::with(Script::always(Reply::text([said], TEST_USAGE))).await;
+        let talk = Talk::with(Script::always(Reply::text([markdown], TEST_USAGE))).await;
         enable_platform(&talk.app, "slack").await;
         let to = json!({"delivery": {"channel": "slack:#reports", "format": format}});
         let job = id(&create(&talk.app, &with(every(600), &to)).await);
@@ -42,15 +42,15 @@ async fn run_shows_the_status_of_its_delivery() {
     let app = &talk.app;
     enable_platform(app, "discord").await;
     let silent = id(&create(app, &every(600)).await);
-    let told = id(&create(app, &with(every(600), &json!({"delivery": {"channel": "discord:1"}}))).await);
-    let (of_silent, of_told) = (trigger(app, &silent).await, trigger(app, &told).await);
+    let delivered = id(&create(app, &with(every(600), &json!({"delivery": {"channel": "discord:1"}}))).await);
+    let (silent_run, delivered_run) = (trigger(app, &silent).await, trigger(app, &delivered).await);
     app.run_workers().await;
-    assert_eq!(run(app, &silent, &of_silent).await["delivery"], Value::Null);
-    let waiting = run(app, &told, &of_told).await;
+    assert_eq!(run(app, &silent, &silent_run).await["delivery"], Value::Null);
+    let waiting = run(app, &delivered, &delivered_run).await;
     // Discord has no credentials yet.
     assert_eq!(waiting["delivery"]["status"], "pending", "{waiting}");
     assert!(waiting["delivery"]["error"].as_str().is_some_and(|error| !error.is_empty()), "{waiting}");
-    assert_eq!(runs(app, &told).await[0], waiting);
+    assert_eq!(runs(app, &delivered).await[0], waiting);
 }
 
 #[tokio::test]
@@ -61,8 +61,8 @@ async fn prompt_contains_the_time_in_the_profile_zone() {
     create(app, &every(600)).await;
     advance(app, 660);
     app.run_workers().await;
-    let asked = talk.vendor.requests().remove(0).body.to_string();
+    let prompt = talk.vendor.requests().remove(0).body.to_string();
     let planned = "as planned for Monday, 2026-01-05 14:40 in Asia/Kolkata (2026-01-05T09:10:00.000Z)";
     let now = "It is Monday, 2026-01-05 14:41 in Asia/Kolkata (2026-01-05T09:11:00.000Z)";
-    assert!(asked.contains(planned) && asked.contains(now), "{asked}");
+    assert!(prompt.contains(planned) && prompt.contains(now), "{prompt}");
 }

@@ -138,8 +138,8 @@ async fn slot_behind_a_waiting_run_does_not_keep_the_worker_busy() {
         let call = ToolCall::new("c1", "write_file", json!({"path": "a.txt", "content": "hello"}));
         Reply::tool_calls(vec![call], TEST_USAGE)
     };
-    let said = || Reply::text(["Written."], TEST_USAGE);
-    let talk = Talk::with(Script::queue([call(), said(), call(), said()])).await;
+    let text_reply = || Reply::text(["Written."], TEST_USAGE);
+    let talk = Talk::with(Script::queue([call(), text_reply(), call(), text_reply()])).await;
     let app = &talk.app;
     let careful = json!({"execution_mode": "approval_required", "overlap": "buffer_one"});
     let job = id(&create(app, &with(every(600), &careful)).await);

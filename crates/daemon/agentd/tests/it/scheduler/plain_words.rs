@@ -86,9 +86,9 @@ async fn text_outside_the_grammar_is_parsed_by_the_model() {
     assert!(confidence(&parsed) < 0.9, "the confidence of a model is capped");
     let requests = talk.vendor.requests();
     assert_eq!(requests.len(), 1);
-    let asked = requests[0].body["messages"].to_string();
-    assert!(asked.contains("Monday, 2026-01-05 10:00") && asked.contains("Europe/Berlin"), "{asked}");
-    assert_eq!(asked.matches("</text>").count(), 2, "the rules and the end of the text: {asked}");
+    let prompt = requests[0].body["messages"].to_string();
+    assert!(prompt.contains("Monday, 2026-01-05 10:00") && prompt.contains("Europe/Berlin"), "{prompt}");
+    assert_eq!(prompt.matches("</text>").count(), 2, "the rules and the end of the text: {prompt}");
     assert!(requests[0].body.get("tools").is_none());
 }
 

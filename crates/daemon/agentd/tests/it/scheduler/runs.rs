@@ -38,8 +38,8 @@ async fn due_job_runs_as_a_turn_of_its_agent() {
     let session = done["session_id"].as_str().expect("a session");
     let log = talk.follow(session).stream().await.collect().await;
     assert_eq!(log.last().map(|event| event.event.as_str()), Some("done"), "the session can be followed");
-    let asked = talk.vendor.requests().remove(0).body.to_string();
-    assert!(asked.contains("Say how things are.") && asked.contains("report"), "{asked}");
+    let prompt = talk.vendor.requests().remove(0).body.to_string();
+    assert!(prompt.contains("Say how things are.") && prompt.contains("report"), "{prompt}");
     let stats = app.get(&format!("/api/scheduler/jobs/{}/stats", id(&made))).send().await.expect_status(200).json();
     assert_eq!(
         (&stats["total_runs"], &stats["success_rate"], &stats["last_status"]),

@@ -50,8 +50,8 @@ async fn heatmap_counts_owner_activity_in_the_profile_zone() {
     trigger(&app, &id(&job)).await;
     app.run_workers().await;
     // Messages of an agent do not count as activity.
-    let said = json!({"conversation_id": talk, "role": "assistant", "content": "I see."});
-    app.post("/api/chat/messages/inject").json(&said).send().await.expect_status(201);
+    let injected = json!({"conversation_id": talk, "role": "assistant", "content": "I see."});
+    app.post("/api/chat/messages/inject").json(&injected).send().await.expect_status(201);
     let found = get(&app, "smart/heatmap").await;
     assert_eq!((&found["timezone"], &found["total"]), (&json!("Asia/Kolkata"), &json!(6)));
     assert_eq!((&found["counts"][14][0], &found["counts"][14][1]), (&json!(4), &json!(2)));

@@ -95,10 +95,10 @@ async fn attempt_ends_at_its_time_limit() {
     advance(app, 60);
     let ended = wait_for_run(app, &job, &run_id, |run| run["completed_at"] != Value::Null).await;
     assert_eq!(ended["status"], "timeout");
-    let told = events(app, "task.failed").await;
-    assert_eq!(types(&told), ["task.failed"]);
-    assert_eq!((&told[0].1["code"], &told[0].1["error"]), (&json!("timeout"), &ended["error"]));
-    assert_eq!(told[0].1["reason"], "timeout");
+    let failures = events(app, "task.failed").await;
+    assert_eq!(types(&failures), ["task.failed"]);
+    assert_eq!((&failures[0].1["code"], &failures[0].1["error"]), (&json!("timeout"), &ended["error"]));
+    assert_eq!(failures[0].1["reason"], "timeout");
     let metrics = wait_for_metric(app, "timeout", 2).await;
     assert!(metrics.contains("svc_tasks_total{status=\"cancelled\"} 0\n"), "both attempts timed out: {metrics}");
 }

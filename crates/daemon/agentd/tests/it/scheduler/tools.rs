@@ -25,8 +25,8 @@ async fn ask(talk: &Talk) -> Value {
 async fn agent_creates_lists_and_cannot_cancel_jobs_of_others() {
     let exact = json!({"type": "cron", "expression": "0 9 * * 1", "timezone": "Europe/Berlin"});
     let (ids, given) = tokio::sync::watch::channel(String::new());
-    let asked = std::sync::atomic::AtomicUsize::new(0);
-    let script = Script::by(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+    let request_count = std::sync::atomic::AtomicUsize::new(0);
+    let script = Script::by(move |_| match request_count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
         0 => call("schedule_create", json!({"name": "weekly", "goal": "Look back.", "schedule": exact})),
         2 => call("schedule_list", json!({})),
         4 => call("schedule_cancel", json!({"id": *given.borrow()})),
@@ -60,8 +60,8 @@ async fn agent_creates_lists_and_cannot_cancel_jobs_of_others() {
 #[tokio::test]
 async fn agent_cancels_its_own_job() {
     let (ids, given) = tokio::sync::watch::channel(String::new());
-    let asked = std::sync::atomic::AtomicUsize::new(0);
-    let script = Script::by(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+    let request_count = std::sync::atomic::AtomicUsize::new(0);
+    let script = Script::by(move |_| match request_count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
         0 => call("schedule_cancel", json!({"id": *given.borrow()})),
         _ => done(),
     });
@@ -74,8 +74,8 @@ async fn agent_cancels_its_own_job() {
 
 #[tokio::test]
 async fn jobs_of_the_owner_do_not_count_toward_the_limit_of_the_agent() {
-    let asked = std::sync::atomic::AtomicUsize::new(0);
-    let script = Script::by(move |_| match asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+    let request_count = std::sync::atomic::AtomicUsize::new(0);
+    let script = Script::by(move |_| match request_count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
         0 | 2 => call("schedule_create", json!({"name": "x", "goal": "y", "when": "every day at 9am"})),
         _ => done(),
     });

@@ -87,12 +87,12 @@ async fn http_tool_echoing_secrets_reveals_none_to_the_model() {
             "url": server.url(&format!("{path}?token={TOKEN}")),
             "secret_headers": {"authorization": format!("Bearer {BEARER}"), "x-own": BEARER}}});
         let tool = create(&app, "/api/settings/skills/custom", tool).await;
-        let told = match call(&app, "api", json!({})).await {
+        let output = match call(&app, "api", json!({})).await {
             Ok(answer) => answer.to_string(),
             Err(error) => error.to_string(),
         };
-        assert_clean(&told, path);
-        assert!(path == "/redirect" || told.contains("[hidden]"), "{told}");
+        assert_clean(&output, path);
+        assert!(path == "/redirect" || output.contains("[hidden]"), "{output}");
         app.delete(&tool).send().await.expect_status(200);
     }
 }
@@ -130,12 +130,12 @@ async fn tool_server_echoing_secrets_leaves_none_stored() {
     let discovered = app.post(&format!("{path}/discover")).send().await.expect_status(200);
     assert_clean(&discovered.text(), "discover");
     for tool in ["web_say", "web_fail", "web_refuse"] {
-        let told = match call(&app, tool, json!({})).await {
+        let output = match call(&app, tool, json!({})).await {
             Ok(answer) => answer.to_string(),
             Err(error) => error.to_string(),
         };
-        assert_clean(&told, tool);
-        assert!(told.contains("[hidden]"), "{told}");
+        assert_clean(&output, tool);
+        assert!(output.contains("[hidden]"), "{output}");
     }
     for shown in [path.clone(), format!("{path}/status")] {
         assert_clean(&app.get(&shown).send().await.expect_status(200).text(), &shown);

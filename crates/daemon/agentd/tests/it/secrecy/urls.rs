@@ -25,9 +25,9 @@ fn masked(url: &str) -> String {
 }
 
 /// Returns whether a request has the password and the token.
-fn has_credentials(asked: &Value) -> bool {
+fn has_credentials(request: &Value) -> bool {
     let login = format!("Basic {}", STANDARD.encode(format!("ada:{PASSWORD}")));
-    asked["authorization"] == json!(login) && asked["query"] == json!(format!("q=1&token={TOKEN}"))
+    request["authorization"] == json!(login) && request["query"] == json!(format!("q=1&token={TOKEN}"))
 }
 
 async fn server() -> Server {
@@ -35,8 +35,8 @@ async fn server() -> Server {
 }
 
 fn last(server: &Server) -> Value {
-    let asked = server.asked().pop().expect("a request");
-    json!({"authorization": asked.headers.get("authorization"), "query": asked.uri.query()})
+    let request = server.asked().pop().expect("a request");
+    json!({"authorization": request.headers.get("authorization"), "query": request.uri.query()})
 }
 
 async fn config(app: &TestApp, hook: &str) -> Value {

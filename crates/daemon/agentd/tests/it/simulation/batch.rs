@@ -56,8 +56,8 @@ impl Batch {
         command.args(["simulation::batch::process", "--exact", "--ignored", "--nocapture"]);
         command.env(BATCH_VARIABLE, serde_json::to_string(self).expect("a batch")).stdin(Stdio::null());
         let ran = command.output().expect("a process");
-        let said = String::from_utf8_lossy(&ran.stdout);
-        let answers = said.lines().filter_map(|line| line.strip_prefix(REPORT_PREFIX));
+        let stdout = String::from_utf8_lossy(&ran.stdout);
+        let answers = stdout.lines().filter_map(|line| line.strip_prefix(REPORT_PREFIX));
         let mut reports: Vec<Report> = answers.map(|answer| serde_json::from_str(answer).expect("a report")).collect();
         if !ran.status.success() {
             let why = String::from_utf8_lossy(&ran.stderr).into_owned();

@@ -140,8 +140,8 @@ async fn valid_tools_of_an_invalid_list_are_offered() {
     // Tools are called by their remote names.
     for (index, remote_name) in [(1, "two words"), (2, "dots.in/it")] {
         assert_eq!(found["tools"][index]["remote_name"], remote_name);
-        let said = call(&app, names[index], json!({"word": "a"})).await.unwrap();
-        assert_eq!(said, json!({"text": format!("{remote_name}: a")}));
+        let output = call(&app, names[index], json!({"word": "a"})).await.unwrap();
+        assert_eq!(output, json!({"text": format!("{remote_name}: a")}));
     }
 }
 
@@ -154,8 +154,8 @@ async fn invisible_tag_characters_are_removed_from_server_text() {
     assert!(!has_tags(&found.to_string()), "{found}");
     assert_eq!((found["tools"].as_array().unwrap().len(), found["left_out"][0]["name"].as_str()), (1, Some("ta")));
     assert!(found["left_out"][0]["reason"].as_str().unwrap().contains("invisible characters"), "{found}");
-    let said = call(&app, "fake_tagged", json!({})).await.unwrap();
-    assert_eq!(said, json!({"text": "said", "structured": {"seen": "it"}}));
+    let output = call(&app, "fake_tagged", json!({})).await.unwrap();
+    assert_eq!(output, json!({"text": "said", "structured": {"seen": "it"}}));
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ async fn agent_uses_a_server_tool_in_a_turn() {
         0 => Reply::tool_calls(vec![ToolCall::new("v0", "fake_echo", json!({"word": "hello"}))], TEST_USAGE),
         _ => Reply::text(["It said hello."], TEST_USAGE),
     };
-    let asked = std::sync::atomic::AtomicUsize::new(0);
-    let script = Script::by(move |_| reply(asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst)));
+    let request_count = std::sync::atomic::AtomicUsize::new(0);
+    let script = Script::by(move |_| reply(request_count.fetch_add(1, std::sync::atomic::Ordering::SeqCst)));
     let talk = Talk::with(script).await;
     talk.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
     connected(&talk.app, &fake("well")).await;

@@ -20,9 +20,9 @@ async fn approved_input_is_what_runs() {
     assert_eq!(bench.runs(), 1, "read-only tools need no approval");
     let pending = bench.pending().await;
     assert_eq!((pending.len(), &pending[0]["tool"], &pending[0]["input"]), (1, &json!("act"), &input));
-    let asked = events.iter().find(|event| event.event == "approval_request").expect("an approval request");
-    assert_eq!((&asked.data["approval_id"], &asked.data["input"]), (&pending[0]["id"], &input));
-    assert_eq!(asked.data["input_sha256"], pending[0]["input_sha256"]);
+    let approval_request = events.iter().find(|event| event.event == "approval_request").expect("an approval request");
+    assert_eq!((&approval_request.data["approval_id"], &approval_request.data["input"]), (&pending[0]["id"], &input));
+    assert_eq!(approval_request.data["input_sha256"], pending[0]["input_sha256"]);
     // The conversation is busy while the approval is pending.
     bench
         .talk

@@ -78,8 +78,8 @@ async fn deeply_nested_input_hits_the_validation_step_limit() {
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Sorry."));
     let reply = bench.stored_reply(&events).await;
     for call in reply["tool_calls"].as_array().expect("calls") {
-        let told = call["output"]["error"].as_str().unwrap_or_default();
-        assert!(told.contains("too large or nested too deeply"), "{call}");
+        let error = call["output"]["error"].as_str().unwrap_or_default();
+        assert!(error.contains("too large or nested too deeply"), "{call}");
     }
     println!("slowest response of /health/live meanwhile: {slowest:?}");
 }

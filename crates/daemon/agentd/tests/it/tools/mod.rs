@@ -145,9 +145,9 @@ impl Bench {
 
     async fn gated(replies: Vec<Reply>, gate: Option<Gate>) -> Self {
         // Replies are used in order; the last one repeats.
-        let asked = AtomicUsize::new(0);
+        let request_count = AtomicUsize::new(0);
         let script = Script::by(move |_| {
-            let nth = asked.fetch_add(1, Ordering::SeqCst);
+            let nth = request_count.fetch_add(1, Ordering::SeqCst);
             replies[nth.min(replies.len() - 1)].clone()
         });
         let talk = Talk::with(script).await;
@@ -233,8 +233,8 @@ async fn tool_result_leads_to_the_answer() {
     assert_eq!((&call["tool"], &call["status"]), (&json!("look"), &json!("done")));
     assert_eq!(call["output"], json!({"echo": {"word": "a"}}));
     // The model receives its own call and the result with the same id.
-    let told = bench.request(1);
-    let messages = told["messages"].as_array().expect("messages").clone();
+    let next_request = bench.request(1);
+    let messages = next_request["messages"].as_array().expect("messages").clone();
     let result = messages.last().expect("a result");
     assert_eq!((&result["role"], &result["tool_call_id"]), (&json!("tool"), &json!("v0")));
     assert_eq!(messages[messages.len() - 2]["tool_calls"][0]["id"], "v0");
@@ -308,8 +308,8 @@ async fn invalid_calls_and_failing_tools_do_not_end_the_turn() {
     let flood = &reply["tool_calls"][6];
     assert_eq!(flood["status"], "done");
     assert!(flood["output"]["left_out"].as_str().expect("a note").contains("bytes"));
-    let told = bench.request(1).to_string();
-    assert!(told.len() < 100_000 && told.contains("bytes after them, were left out"));
+    let next_request = bench.request(1).to_string();
+    assert!(next_request.len() < 100_000 && next_request.contains("bytes after them, were left out"));
     let whole = flood["output"]["kept_in"].as_str().expect("a file");
     let file = bench.talk.app.data_dir().join("agents/scout").join(whole);
     assert!(std::fs::metadata(file).expect("the whole result").len() >= 2 << 20);
@@ -328,8 +328,8 @@ async fn file_of_a_long_result_contains_the_whole_output() {
     assert!(output.get("kept_part").is_none(), "the whole output is stored");
     let whole = bench.read_stored_output(output);
     assert!(whole.contains("\n1\n2\n") && whole.contains("\n20000\n20001\n") && whole.contains("\n40000\n"));
-    let told = bench.request(1).to_string();
-    assert!(told.len() < 100_000 && told.contains("read it with read_file"));
+    let next_request = bench.request(1).to_string();
+    assert!(next_request.len() < 100_000 && next_request.contains("read it with read_file"));
 }
 
 /// The code has already had side effects, so its result must not be lost.
@@ -416,8 +416,8 @@ async fn call_without_offered_tools_is_answered_with_an_error_text() {
     let id = bench.conversation(json!({"mode": "chat"})).await;
     let events = bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "In words, then."));
-    let told = bench.request(1).to_string();
-    assert!(told.contains("no tools are available") && !told.contains("tool_calls"), "{told}");
+    let next_request = bench.request(1).to_string();
+    assert!(next_request.contains("no tools are available") && !next_request.contains("tool_calls"), "{next_request}");
     // A model that only calls tools is stopped as well.
     let stubborn = Bench::with(vec![calls(&[("shell", json!({}))])]).await;
     let id = stubborn.conversation(json!({"mode": "chat"})).await;

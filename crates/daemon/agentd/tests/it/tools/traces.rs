@@ -83,10 +83,13 @@ async fn approval_is_a_span_with_its_waiting_time() {
     bench.talk.follow(&session).stream().await.collect().await;
     let shown = trace(&bench.talk.app, &session).await;
     assert_eq!((&shown["trace_id"], &shown["span"]["id"]), (&waiting["trace_id"], &waiting["span"]["id"]));
-    let asked = parts(&shown, "approval")[0];
-    assert_eq!((&asked["status"], &asked["duration_ms"]), (&json!("done"), &json!(90_000)));
+    let approval_request = parts(&shown, "approval")[0];
+    assert_eq!((&approval_request["status"], &approval_request["duration_ms"]), (&json!("done"), &json!(90_000)));
     let ran = parts(&shown, "tool")[0];
-    assert_eq!((&ran["status"], &ran["call_id"], &ran["duration_ms"]), (&json!("done"), &asked["call_id"], &json!(0)));
+    assert_eq!(
+        (&ran["status"], &ran["call_id"], &ran["duration_ms"]),
+        (&json!("done"), &approval_request["call_id"], &json!(0))
+    );
     assert_eq!((&shown["span"]["status"], &shown["span"]["duration_ms"]), (&json!("done"), &json!(90_000)));
     assert_eq!(parts(&shown, "model_call").len(), 2, "{shown}");
 }

@@ -23,9 +23,12 @@ async fn autonomous_turn_requires_approval_for_code_after_a_web_page() {
         events.push(stream.next().await.expect("next event"));
     }
     let source = format!("{} (http_fetch)", server.url("/page"));
-    let asked = &events.last().expect("an approval request").data;
-    assert_eq!((&asked["tool"], &asked["untrusted_sources"]), (&json!("shell"), &json!([source])));
-    assert_eq!(asked["request_reason"], format!("The turn contains text from {source}"));
+    let approval_request = &events.last().expect("an approval request").data;
+    assert_eq!(
+        (&approval_request["tool"], &approval_request["untrusted_sources"]),
+        (&json!("shell"), &json!([source]))
+    );
+    assert_eq!(approval_request["request_reason"], format!("The turn contains text from {source}"));
     let approval = bench.wait_for_pending().await;
     assert_untrusted_source(&approval, &source);
     assert!(!ran.exists());
@@ -98,7 +101,7 @@ async fn tools_with_external_effects_require_approval_after_a_web_page() {
         assert_eq!(stream.collect().await.last().expect("an end").event, "done");
     }
     assert_eq!(api.asked().len(), 0, "nothing was sent");
-    assert!(server.asked().iter().all(|asked| asked.uri.path() == "/page"));
+    assert!(server.asked().iter().all(|request| request.uri.path() == "/page"));
 }
 
 #[tokio::test]

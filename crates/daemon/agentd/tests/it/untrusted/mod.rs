@@ -26,12 +26,12 @@ type Calls = Vec<(&'static str, Value)>;
 
 /// Creates a vendor whose model makes these rounds of calls; an empty round replies "Done.".
 fn script(rounds: Vec<Calls>) -> Script {
-    let asked = AtomicUsize::new(0);
+    let request_count = AtomicUsize::new(0);
     Script::by(move |request| {
         if is_summary(&request.body) {
             return Reply::text(["They read a page."], TEST_USAGE);
         }
-        let nth = asked.fetch_add(1, Ordering::SeqCst);
+        let nth = request_count.fetch_add(1, Ordering::SeqCst);
         let calls = rounds.get(nth).map(Vec::as_slice).unwrap_or_default();
         if calls.is_empty() {
             return Reply::text(["Done."], TEST_USAGE);
@@ -49,9 +49,10 @@ fn is_summary(body: &Value) -> bool {
 
 /// Starts a server whose pages all contain [`HOSTILE`] and a link.
 async fn pages() -> Server {
-    Server::start(|asked| match asked.uri.path() {
+    Server::start(|request| match request.uri.path() {
         "/missing" => (axum::http::StatusCode::NOT_FOUND, HOSTILE).into_response(),
-        path => format!("{HOSTILE} at {path}, see http://{}/linked?from=page.", asked.headers["host"]).into_response(),
+        path => format!("{HOSTILE} at {path}, see http://{}/linked?from=page.", request.headers["host"])
+            .into_response(),
     })
     .await
 }

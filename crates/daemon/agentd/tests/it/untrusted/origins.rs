@@ -14,11 +14,11 @@ fn shell() -> Calls {
 
 /// Starts an HTTP tool server that answers only with [`HOSTILE`].
 async fn hostile_server() -> Server {
-    Server::start(|asked| {
-        if asked.method != "POST" {
+    Server::start(|received| {
+        if received.method != "POST" {
             return StatusCode::METHOD_NOT_ALLOWED.into_response();
         }
-        let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+        let request: Value = serde_json::from_str(&received.body).unwrap_or_default();
         let schema = json!({"type": "object", "properties": {"kind": {"type": "string", "enum": [HOSTILE]}}});
         let tool = |name: &str, read_only: bool| {
             json!({
@@ -138,8 +138,8 @@ async fn browser_page_is_marked_and_typing_requires_approval() {
     if !crate::browser::has_chromium() {
         return;
     }
-    let server = Server::start(|asked| {
-        let html = format!("<title>{HOSTILE}</title><p>{HOSTILE}</p><input aria-label=Name> {}", asked.uri.path());
+    let server = Server::start(|received| {
+        let html = format!("<title>{HOSTILE}</title><p>{HOSTILE}</p><input aria-label=Name> {}", received.uri.path());
         axum::response::Html(html).into_response()
     })
     .await;
@@ -183,8 +183,8 @@ async fn approval_names_the_unknown_sender() {
     };
     assert_untrusted_source(&approval, "an unknown sender on telegram");
     let body = channel.talk.vendor.requests()[0].body.clone();
-    let asked = body["messages"].as_array().expect("messages").last().expect("the message").clone();
-    assert_eq!(unmarked(asked["content"].as_str().expect("a text")), HOSTILE);
+    let prompt = body["messages"].as_array().expect("messages").last().expect("the message").clone();
+    assert_eq!(unmarked(prompt["content"].as_str().expect("a text")), HOSTILE);
     // The approval message contains the reason.
     channel.app().run_workers().await;
     channel.app().run_workers().await;

@@ -20,13 +20,13 @@ async fn tools_work_after_code_removed_permissions() {
         ("edit_file", json!({"path": "a/b/c/f", "old_text": "deep", "new_text": "deeper"}), "replacements"),
         ("write_file", json!({"path": "a/b/new", "content": "written"}), "created"),
     ];
-    for (tool, input, said) in calls {
+    for (tool, input, part) in calls {
         // Permissions restored by an earlier call are removed again.
         for name in ["a/b/c/f", "a/b/c", "a/b", "a", "p", ""] {
             close(&bench.workspace().join(name));
         }
         let done = bench.call(tool, input).await;
-        assert!(done.to_string().contains(said), "{tool}: {done}");
+        assert!(done.to_string().contains(part), "{tool}: {done}");
     }
 }
 
@@ -82,9 +82,9 @@ async fn backup_with_unreadable_files_fails_and_lists_them() {
     let archive = folder.join("backup.tar.gz");
     for arguments in [["backup", path(&archive)], ["backup", "-"]] {
         let ran = agentd(&bench.process, &arguments).await.failure();
-        for said in ["26 ", "agents/scout/folder", "agents/scout/theirs-00", "permission denied", "--allow-incomplete"]
+        for part in ["26 ", "agents/scout/folder", "agents/scout/theirs-00", "permission denied", "--allow-incomplete"]
         {
-            assert!(ran.stderr.contains(said), "{said} in {}", ran.stderr);
+            assert!(ran.stderr.contains(part), "{part} in {}", ran.stderr);
         }
         assert!(!ran.stderr.contains("theirs-24"), "the list is limited: {}", ran.stderr);
         assert_eq!(ran.stdout.len(), 0);

@@ -110,7 +110,7 @@ impl Validate<Hooks> for AnalyticsQuery {
 /// Returns totals and hourly or daily buckets. The response holds at most 1,000 buckets, which is 41 days by the hour.
 #[utoipa::path(
     get, path = "/api/hooks/{id}/analytics", tag = "hooks", params(("id" = String, Path, description = "Hook id"), AnalyticsQuery),
-    responses((status = 200, body = HookAnalytics), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookAnalytics), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn get_hook_analytics(
     State(hooks): State<Hooks>,

@@ -92,7 +92,7 @@ pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<Bun
     params(("id" = String, Path, description = "Bundled hook id, such as `task-failed-notice`"), IdempotencyKey),
     responses(
         (status = 201, body = HookView),
-        (status = 404, body = ErrorBody),
+        (status = 404, body = ErrorBody, description = "Bundled hook not found"),
         (status = 409, body = ErrorBody, description = "The limit of 1,000 hooks is reached"),
     ),
 )]

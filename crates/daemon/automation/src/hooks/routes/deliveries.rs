@@ -114,7 +114,7 @@ pub(super) struct DeliveryQuery {
 /// Returns the deliveries of a hook, newest first, with counts by state.
 #[utoipa::path(
     get, path = "/api/hooks/{id}/deliveries", tag = "hooks", params(("id" = String, Path, description = "Hook id"), DeliveryQuery),
-    responses((status = 200, body = HookDeliveryList), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookDeliveryList), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn list_hook_deliveries(
     State(hooks): State<Hooks>,
@@ -146,7 +146,7 @@ pub(super) struct HookDeliveryDetail {
         ("id" = String, Path, description = "Hook id"),
         ("delivery_id" = String, Path, description = "Delivery id"),
     ),
-    responses((status = 200, body = HookDeliveryDetail), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookDeliveryDetail), (status = 404, body = ErrorBody, description = "Delivery not found")),
 )]
 pub(super) async fn get_hook_delivery(
     State(hooks): State<Hooks>,
@@ -175,7 +175,7 @@ fn checked(limit: Option<i64>, offset: Option<i64>) -> Result<Page, ApiError> {
     ),
     responses(
         (status = 200, body = DeliveryView),
-        (status = 404, body = ErrorBody),
+        (status = 404, body = ErrorBody, description = "Delivery not found"),
         (status = 409, body = ErrorBody, description = "The delivery is neither `failed` nor `dead_letter`, or its hook was deleted"),
     ),
 )]
@@ -196,7 +196,7 @@ pub(super) async fn retry_hook_delivery(
     params(("id" = String, Path, description = "Hook id"), IdempotencyKey),
     responses(
         (status = 202, body = DeliveryView),
-        (status = 404, body = ErrorBody),
+        (status = 404, body = ErrorBody, description = "Hook not found"),
         (status = 409, body = ErrorBody, description = "The hook is not an HTTP hook"),
     ),
 )]

@@ -208,7 +208,7 @@ pub(super) async fn create_hook(
 /// Get a hook
 #[utoipa::path(
     get, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "Hook id")),
-    responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookView), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn get_hook(State(hooks): State<Hooks>, caller: Caller, Path(id): Path<HookId>) -> Answer<HookView> {
     Ok(Json(HookView::from(&hooks.get(&id).await?).shown_to(&caller)))
@@ -219,7 +219,7 @@ pub(super) async fn get_hook(State(hooks): State<Hooks>, caller: Caller, Path(id
 /// Changes the given fields. A hook that gets another event type, or is enabled, receives events from this moment.
 #[utoipa::path(
     put, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "Hook id")), request_body = UpdateHook,
-    responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookView), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn update_hook(
     State(hooks): State<Hooks>,
@@ -240,7 +240,7 @@ pub(super) async fn update_hook(
 /// Enables a disabled hook, or disables an enabled one. Queued deliveries wait while the hook is disabled.
 #[utoipa::path(
     patch, path = "/api/hooks/{id}/toggle", tag = "hooks", params(("id" = String, Path, description = "Hook id")),
-    responses((status = 200, body = HookView), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookView), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn toggle_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookView> {
     Ok(Json(HookView::from(&hooks.toggle(id).await?)))
@@ -258,7 +258,7 @@ pub(super) struct HookDeleted {
 /// Dead-letters the queued deliveries of the hook, with the deletion as the reason. Requests in progress complete.
 #[utoipa::path(
     delete, path = "/api/hooks/{id}", tag = "hooks", params(("id" = String, Path, description = "Hook id")),
-    responses((status = 200, body = HookDeleted), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookDeleted), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookId>) -> Answer<HookDeleted> {
     hooks.delete(id).await?;
@@ -272,7 +272,7 @@ pub(super) async fn delete_hook(State(hooks): State<Hooks>, Path(id): Path<HookI
 #[utoipa::path(
     post, path = "/api/hooks/{id}/test", tag = "hooks",
     params(("id" = String, Path, description = "Hook id"), IdempotencyKey),
-    responses((status = 200, body = ExecutionView), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = ExecutionView), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn test_hook(
     State(hooks): State<Hooks>,
@@ -322,7 +322,7 @@ impl Validate<Hooks> for ExecutionQuery {
 /// Returns the executions of a hook, newest first. A queued HTTP hook has deliveries instead.
 #[utoipa::path(
     get, path = "/api/hooks/{id}/executions", tag = "hooks", params(("id" = String, Path, description = "Hook id"), ExecutionQuery),
-    responses((status = 200, body = HookExecutionList), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = HookExecutionList), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn list_hook_executions(
     State(hooks): State<Hooks>,

@@ -35,7 +35,7 @@ pub(super) struct ClusterView {
     /// Number of episodes in the cluster.
     #[schema(minimum = 1)]
     size: u64,
-    /// Words that distinguish the cluster from the others, the most distinctive first.
+    /// Words that distinguish the cluster from the others, most distinctive first.
     #[schema(max_items = 8)]
     keywords: Vec<String>,
     /// Ids of all its episodes: the 100 nearest to its center first, then the others, oldest first.

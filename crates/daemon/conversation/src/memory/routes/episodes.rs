@@ -150,7 +150,7 @@ pub(super) async fn create_episode(
 #[utoipa::path(
     get, path = "/api/memory/episodes/{id}", tag = "memory",
     params(("id" = String, Path, description = "Id of the episode")),
-    responses((status = 200, body = EpisodeView), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = EpisodeView), (status = 404, body = ErrorBody, description = "Episode not found")),
 )]
 pub(super) async fn get_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeView> {
     Ok(Json(EpisodeView::from(&memory.get(&id).await?)))
@@ -169,7 +169,7 @@ pub(super) struct EpisodeDeleted {
 #[utoipa::path(
     delete, path = "/api/memory/episodes/{id}", tag = "memory",
     params(("id" = String, Path, description = "Id of the episode")),
-    responses((status = 200, body = EpisodeDeleted), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = EpisodeDeleted), (status = 404, body = ErrorBody, description = "Episode not found")),
 )]
 pub(super) async fn delete_episode(State(memory): State<Memory>, Path(id): Path<String>) -> Answer<EpisodeDeleted> {
     memory.delete(&id).await?;
@@ -189,7 +189,7 @@ pub(super) struct RelatedEpisode {
 /// Episodes related to an episode.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RelatedList {
-    /// Related episodes, the most related first.
+    /// Related episodes, most related first.
     related: Vec<RelatedEpisode>,
 }
 
@@ -203,11 +203,11 @@ pub(super) struct RelatedQuery {
 
 /// List related episodes
 ///
-/// Returns episodes of the same agent that have a similar meaning or mention the same entities, the most related first.
+/// Returns episodes of the same agent that have a similar meaning or mention the same entities, most related first.
 #[utoipa::path(
     get, path = "/api/memory/episodes/{id}/related", tag = "memory",
     params(("id" = String, Path, description = "Id of the episode"), RelatedQuery),
-    responses((status = 200, body = RelatedList), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = RelatedList), (status = 404, body = ErrorBody, description = "Episode not found")),
 )]
 pub(super) async fn list_related_episodes(
     State(memory): State<Memory>,

@@ -18,8 +18,8 @@ const LIMITS: PageLimits = PageLimits { default: 10_000, maximum: 10_000 };
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct GraphQuery {
-    /// Maximum number of entities, the most mentioned first. Default: all. Up to four times as many relations are
-    /// returned, the heaviest first.
+    /// Maximum number of entities, most mentioned first. Default: all. Up to four times as many relations are returned,
+    /// the heaviest first.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<i64>,
 }
@@ -42,7 +42,7 @@ pub(super) struct RelationView {
 /// Knowledge graph of all episodes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct MemoryGraph {
-    /// Entities: all in order of their first mention, or with `limit` the most mentioned first.
+    /// Entities: all in order of their first mention, or with `limit` the most mentioned ones, most mentioned first.
     entities: Vec<EntityView>,
     /// Relations among the returned entities.
     relationships: Vec<RelationView>,

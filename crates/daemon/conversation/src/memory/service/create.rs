@@ -139,7 +139,8 @@ impl Memory {
         let now = self.context().clock.now();
         let evaluated =
             (new.importance.is_none() || new.valence.is_none()).then(|| agentd_entities::evaluate(&new.content));
-        let share = |said: Option<f64>, evaluated: Option<f64>| Millionths::of(said.or(evaluated).unwrap_or_default());
+        let share =
+            |given: Option<f64>, evaluated: Option<f64>| Millionths::of(given.or(evaluated).unwrap_or_default());
         // Without a tagger, entities are extracted when the text is embedded, or by a model.
         let found = match self.rules().entity_extraction {
             EntityExtraction::Off => None,

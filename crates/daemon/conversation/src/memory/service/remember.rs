@@ -78,13 +78,13 @@ impl Memory {
             Err(error) => return Err(error.into()),
         };
         let min_importance = self.rules().min_importance;
-        let mut asked = "";
+        let mut question = "";
         let mut selected: Vec<(u64, NewEpisode)> = Vec::new();
         for utterance in &page.utterances {
             if utterance.speaker == Speaker::Owner {
-                asked = &utterance.text;
+                question = &utterance.text;
             }
-            let new = select_episode(utterance, asked, &agent, min_importance).filter(|_| utterance.at >= since);
+            let new = select_episode(utterance, question, &agent, min_importance).filter(|_| utterance.at >= since);
             selected.extend(new.and_then(|new| new.checked().ok()).map(|new| (utterance.position, new)));
         }
         let after = ConversationProgress {

@@ -182,7 +182,7 @@ async fn remove_relations(tx: &mut Tx, episode: i64, counts: &mut CountChanges) 
     Ok(())
 }
 
-/// Loads the entities of episodes, the most mentioned first.
+/// Loads the entities of episodes, most mentioned first.
 pub(crate) async fn attach(read: &mut Read, episodes: &mut [Episode]) -> Result<(), StoreError> {
     // Stays well below the parameter limit of the databases.
     for batch in episodes.chunks_mut(500) {

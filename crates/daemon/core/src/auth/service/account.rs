@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use agentd_base::{Secret, sha256};
-use agentd_store::{Recorder, StoreError, StoredAnswer, Tx};
+use agentd_store::{Recorder, StoreError, StoredResponse, Tx};
 use agentd_web::Caller;
 
 use super::{Auth, CREDENTIALS, requester};
@@ -30,7 +30,7 @@ struct IdempotentLogin {
 impl IdempotentLogin {
     /// The fingerprint covers only the user name, because a fast hash of the password must not be stored.
     fn recorder(&self, username_hash: Hash) -> Recorder<LoggedIn> {
-        let answer = |login: &LoggedIn| StoredAnswer::AlreadyDone { id: login.session.to_string() };
+        let answer = |login: &LoggedIn| StoredResponse::AlreadyDone { id: login.session.to_string() };
         Recorder::new(&self.ledger, &self.key, "POST /api/auth/login", username_hash, Arc::new(answer))
     }
 }
@@ -159,9 +159,9 @@ impl Auth {
 
     /// Returns the error for a repeated login. Only clients with the correct password learn the session's id.
     async fn already_done(&self, once: &IdempotentLogin) -> Result<AuthError, AuthError> {
-        let found = self.0.context.db.read().await?.find_answer(&once.ledger, &once.key).await?;
+        let found = self.0.context.db.read().await?.find_response(&once.ledger, &once.key).await?;
         Ok(match found.map(|found| found.answer) {
-            Some(StoredAnswer::AlreadyDone { id }) => AuthError::AlreadyLoggedIn { id },
+            Some(StoredResponse::AlreadyDone { id }) => AuthError::AlreadyLoggedIn { id },
             _ => StoreError::Contended.into(),
         })
     }

@@ -91,9 +91,9 @@ macro_rules! category {
         }
 
         #[doc = $put_summary]
-        ///
-        /// Accepts any subset of the fields and returns the whole category. Changes take effect immediately. `null`
-        /// clears a nullable field. Unknown fields are rejected.
+        #[doc = ""]
+        #[doc = "Accepts any subset of the fields and returns the whole category. Changes take effect immediately. `null`"]
+        #[doc = "clears a nullable field. Unknown fields are rejected."]
         #[utoipa::path(
             put, path = $path, tag = "settings", request_body = $patch,
             responses((status = 200, body = $section)),

@@ -34,7 +34,8 @@ pub(super) struct AgentVersionList {
 
 /// List versions of agent instructions
 ///
-/// Returns the newest first. Every change of `profile.instructions` creates a version; the newest 200 are retained.
+/// Returns the versions, newest first. Every change of `profile.instructions` creates a version; the newest 200 are
+/// retained.
 #[utoipa::path(get, path = "/api/agents/{name}/versions", operation_id = "list_agent_versions", tag = "agents",
     params(("name" = String, Path, description = "`svc_name` or id of the agent"), VersionsQuery),
     responses((status = 200, body = AgentVersionList)))]

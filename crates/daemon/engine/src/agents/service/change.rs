@@ -56,7 +56,7 @@ impl Agents {
         self.0.context.db.write(update).await
     }
 
-    /// Returns a page of the versions of an agent's instructions, the newest first, and their total number.
+    /// Returns a page of the versions of an agent's instructions, newest first, and their total number.
     ///
     /// # Errors
     /// `NotFound`, or a store error.

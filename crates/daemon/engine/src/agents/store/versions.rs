@@ -42,7 +42,7 @@ pub(crate) async fn insert_version(
     .map(|_| ())
 }
 
-/// Returns a page of versions, the newest first, and the total number.
+/// Returns a page of versions, newest first, and the total number.
 pub(crate) async fn list_versions(
     read: &mut Read,
     agent: &AgentId,

@@ -127,12 +127,12 @@ impl SessionEvent {
         Self::new(seq, EventKind::Error, &json!({"code": code, "message": message}))
     }
 
-    /// `is_cut_off` is set where the answer reached the output limit.
+    /// Final event of a successful turn. `is_truncated` is set if the reply reached the output limit.
     pub(crate) fn done(
         seq: u64,
         session: &Session,
         (input_tokens, output_tokens): (u64, u64),
-        is_cut_off: bool,
+        is_truncated: bool,
     ) -> Self {
         let data = json!({
             "message_id": session.message_id,
@@ -141,12 +141,12 @@ impl SessionEvent {
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
             "total_tokens": input_tokens + output_tokens,
-            "finish_reason": if is_cut_off { "length" } else { "stop" },
+            "finish_reason": if is_truncated { "length" } else { "stop" },
         });
         Self::new(seq, EventKind::Done, &data)
     }
 
-    /// The data as a JSON value.
+    /// Parses the data as JSON.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.data).unwrap_or_default()

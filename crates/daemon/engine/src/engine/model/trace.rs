@@ -71,7 +71,7 @@ pub struct SpanTokens {
 pub struct SpanError {
     /// Error code; `tool_error` for tool calls, otherwise as in the `error` event of a chat stream.
     pub code: String,
-    /// Error message; that of a tool is cut to 500 characters.
+    /// Error message; messages of tools are truncated to 500 characters.
     pub message: String,
 }
 
@@ -91,7 +91,7 @@ pub struct TraceSpan {
     pub status: SpanStatus,
     /// Purpose of a model call; null for other spans.
     pub purpose: Option<Purpose>,
-    /// Id of the tool call, as in the events of the reply; null for other spans than tool calls and their approvals.
+    /// Id of the tool call, as in the events of the reply; null for all spans except tool calls and their approvals.
     pub call_id: Option<String>,
     /// Tokens of a turn or a model call; null for other spans.
     pub tokens: Option<SpanTokens>,

@@ -34,8 +34,8 @@ fn roles_alternate_and_notes_join_the_system_prompt() {
 
 #[test]
 fn only_the_last_of_consecutive_user_messages_is_the_question() {
-    let said = (0..10).map(|number| HistoryMessage::User(format!("{number} {}", "x".repeat(400))));
-    let mut prompt = Prompt::new("S".to_owned(), said.collect(), false, &marker());
+    let earlier = (0..10).map(|number| HistoryMessage::User(format!("{number} {}", "x".repeat(400))));
+    let mut prompt = Prompt::new("S".to_owned(), earlier.collect(), false, &marker());
     let (old, through) = prompt.oldest_beyond(500, 350, usize::MAX).unwrap();
     assert_eq!((old.len(), through), (7, 6));
     prompt.replace_with_summary("seven were here".to_owned(), through);
@@ -48,11 +48,11 @@ fn only_the_last_of_consecutive_user_messages_is_the_question() {
 
 #[test]
 fn number_of_entries_is_limited() {
-    let said = (0..10).map(|number| match number % 2 {
+    let earlier = (0..10).map(|number| match number % 2 {
         0 => HistoryMessage::User(number.to_string()),
         _ => HistoryMessage::Assistant(number.to_string()),
     });
-    let history: Vec<HistoryMessage> = said.chain([HistoryMessage::User("last".to_owned())]).collect();
+    let history: Vec<HistoryMessage> = earlier.chain([HistoryMessage::User("last".to_owned())]).collect();
     let prompt = Prompt::new("S".to_owned(), history, false, &marker());
     assert_eq!(prompt.oldest_beyond(10_000, 5_000, 11), None);
     let (old, through) = prompt.oldest_beyond(10_000, 5_000, 10).unwrap();

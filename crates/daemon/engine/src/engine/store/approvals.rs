@@ -86,7 +86,7 @@ pub(crate) async fn find_approval(read: &mut Read, id: &ApprovalId) -> Result<Op
     row.as_ref().map(approval).transpose()
 }
 
-/// Returns a page, the newest first, and the total number. Overdue approvals count as expired before the expiry is
+/// Returns a page, newest first, and the total number. Overdue approvals count as expired before the expiry is
 /// stored.
 pub(crate) async fn list_approvals(
     read: &mut Read,
@@ -136,7 +136,7 @@ pub(crate) async fn find_pending(read: &mut Read, kind: &str, agent: &AgentId) -
     read.fetch_optional(sql, args![agent, kind]).await?.as_ref().map(approval).transpose()
 }
 
-/// Returns approvals that are pending at `now`, the newest first.
+/// Returns approvals that are pending at `now`, newest first.
 pub(crate) async fn list_pending(read: &mut Read, now: Timestamp, limit: u32) -> Result<Vec<Approval>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM approvals WHERE status = 'pending' AND expires_at > $1 \
@@ -145,7 +145,7 @@ pub(crate) async fn list_pending(read: &mut Read, now: Timestamp, limit: u32) ->
     read.fetch_all(sql, args![now, limit]).await?.iter().map(approval).collect()
 }
 
-/// Returns approvals that are not pending at `now`, the newest first.
+/// Returns approvals that are not pending at `now`, newest first.
 pub(crate) async fn list_decided(read: &mut Read, now: Timestamp, limit: u32) -> Result<Vec<ApprovalId>, StoreError> {
     let sql = "SELECT id FROM approvals WHERE status <> 'pending' OR expires_at <= $1 \
                ORDER BY requested_at DESC, id DESC LIMIT $2";

@@ -284,7 +284,7 @@ pub(super) async fn list_cancelled(read: &mut Read, owner: &str) -> Result<Vec<S
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Returns sessions that ended before `before`, the oldest first.
+/// Returns sessions that ended before `before`, oldest first.
 pub(super) async fn list_ended(read: &mut Read, before: Timestamp, limit: u32) -> Result<Vec<SessionId>, StoreError> {
     let rows = read
         .fetch_all(

@@ -72,7 +72,7 @@ pub(super) struct Log {
     calls: Vec<ToolCall>,
     /// The last answer reached the output limit.
     #[serde(skip)]
-    is_cut_off: bool,
+    is_truncated: bool,
     #[serde(skip)]
     has_requested_approval: bool,
     /// Set until the first token arrives.
@@ -142,7 +142,7 @@ impl Log {
                 None
             }
             CallEvent::End(Ok(finish)) => {
-                self.is_cut_off = finish.reason == FinishReason::Length;
+                self.is_truncated = finish.reason == FinishReason::Length;
                 Some(End::Finished)
             }
             CallEvent::End(Err(error)) => Some(End::Failed(error)),
@@ -230,10 +230,10 @@ impl Log {
         (status, error): (SessionStatus, Option<NoAnswer>),
         tokens: (u64, u64),
     ) -> (Reply, Vec<SessionEvent>) {
-        let is_cut_off = self.is_cut_off;
+        let is_truncated = self.is_truncated;
         self.add(|seq| match &error {
             Some(error) => SessionEvent::error(seq, &error.code, &error.message),
-            None => SessionEvent::done(seq, session, tokens, is_cut_off),
+            None => SessionEvent::done(seq, session, tokens, is_truncated),
         });
         if !self.rounds.is_empty() {
             self.end_round([]);

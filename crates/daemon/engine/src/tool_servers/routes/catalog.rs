@@ -170,7 +170,7 @@ impl From<InstallCatalogEntry> for Installation {
     }
 }
 
-/// List catalog entries
+/// List the tool server catalog
 #[utoipa::path(get, path = "/api/settings/skills/mcp/catalog", operation_id = "list_catalog", tag = "skills",
     responses((status = 200, body = Catalog)))]
 pub(super) async fn list_catalog() -> Json<Catalog> {

@@ -174,7 +174,7 @@ pub(super) struct AuthStateDeleted {
 #[utoipa::path(get, path = "/api/browser/auth-states", tag = "browser",
     responses(
         (status = 200, body = AuthStateList),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key is read-only"),
     ))]
 pub(super) async fn list_browser_auth_states(State(browser): State<Browser>) -> Answer<AuthStateList> {
     let states: Vec<AuthStateView> = browser.auth_states().await?.into_iter().map(AuthStateView::from).collect();
@@ -209,7 +209,7 @@ pub(super) async fn save_browser_auth_state(
     params(("name" = String, Path, description = "Name of the login state")),
     responses(
         (status = 200, body = StateView),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key is read-only"),
         (status = 404, body = ErrorBody, description = "`auth_state_not_found`"),
         (status = 409, body = ErrorBody, description = "`auth_state_lost`: a restored backup did not contain it"),
     ))]

@@ -32,11 +32,11 @@ pub(super) struct CookieView {
     #[schema(min_length = 1, max_length = 253, example = "example.com")]
     domain: String,
     /// Path prefix for which the cookie is sent; default `/`.
-    #[serde(default = "root")]
+    #[serde(default = "default_path")]
     #[schema(max_length = 4_096, required = false)]
     path: String,
     /// Expiry in seconds since the Unix epoch; -1 (the default) for a session cookie.
-    #[serde(default = "session")]
+    #[serde(default = "session_expiry")]
     #[schema(minimum = -1.0, maximum = 253_402_300_799.0, required = false)]
     expires: f64,
     /// Whether scripts of the page cannot read the cookie; default false.
@@ -60,11 +60,11 @@ pub(super) struct CookieView {
     has_cross_site_ancestor: Option<bool>,
 }
 
-fn root() -> String {
+fn default_path() -> String {
     "/".to_owned()
 }
 
-fn session() -> f64 {
+fn session_expiry() -> f64 {
     -1.0
 }
 
@@ -151,7 +151,7 @@ pub(super) struct CookiesCleared {
 #[utoipa::path(get, path = "/api/browser/cookies", tag = "browser",
     responses(
         (status = 200, body = CookieList),
-        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key may only read"),
+        (status = 403, body = ErrorBody, description = "`insufficient_scope`: the key is read-only"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn list_browser_cookies(State(browser): State<Browser>) -> Answer<CookieList> {

@@ -163,7 +163,7 @@ pub(super) async fn close_browser(State(browser): State<Browser>) -> Json<Closed
 /// Returns the viewport as PNG.
 #[utoipa::path(get, path = "/api/browser/screenshot", tag = "browser", params(ScreenshotQuery),
     responses(
-        (status = 200, description = "The picture", content((Vec<u8> = "image/png"))),
+        (status = 200, description = "The screenshot", content((Vec<u8> = "image/png"))),
         (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
@@ -182,12 +182,12 @@ pub(super) async fn get_browser_screenshot(
 /// Captures the viewport, the whole page, or one element.
 #[utoipa::path(post, path = "/api/browser/screenshot", tag = "browser", request_body = ScreenshotFields,
     responses(
-        (status = 200, description = "The picture", content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
+        (status = 200, description = "The screenshot", content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
         (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),
         (status = 404, body = ErrorBody, description = "`tab_not_found`"),
         (status = 409, body = ErrorBody, description = "`browser_not_running`: no page is open; `timeout`, \
             `dialog_open`, `tab_crashed`, `limit_exceeded`: the page does not respond or is too large; \
-            `not_actionable`, `ambiguous`, `stale_ref`: of the element"),
+            `not_actionable`, `ambiguous`, `stale_ref`: the element cannot be captured"),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),
     ))]
 pub(super) async fn take_browser_screenshot(

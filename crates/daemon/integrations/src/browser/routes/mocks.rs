@@ -12,16 +12,16 @@ use utoipa::ToSchema;
 use super::url_access::UrlAccess;
 use crate::browser::service::{Browser, invalid};
 
-/// Response for requests to matching URLs, which are not sent.
+/// Mocked response. Requests to matching URLs are answered with it instead of being sent.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BrowserMock)]
 pub(super) struct MockView {
-    /// Pattern of the whole URL, 1 to 2,000 characters: `*` matches anything except slashes, `**` anything. For
-    /// read-only keys only its scheme and host, and no body and header values.
+    /// Pattern of the whole URL, 1 to 2,000 characters: `*` matches anything except slashes, `**` anything. Read-only
+    /// keys receive only its scheme and host, and no body or header values.
     #[schema(min_length = 1, max_length = 2_000, example = "**/api/users/*")]
     url_pattern: String,
     /// Status code of the response, 200 to 599; default 200.
-    #[serde(default = "ok")]
+    #[serde(default = "default_status_code")]
     #[schema(minimum = 200, maximum = 599, required = false)]
     status_code: u16,
     /// Body of the response; empty by default. The bodies and headers of all mocks may have 16 MiB in total.
@@ -35,7 +35,7 @@ pub(super) struct MockView {
     headers: BTreeMap<String, String>,
 }
 
-fn ok() -> u16 {
+fn default_status_code() -> u16 {
     200
 }
 
@@ -51,7 +51,7 @@ impl MockView {
     }
 }
 
-/// Mocks in order of creation; the last match answers a request.
+/// Mocks in order of creation; if several match a request, the newest one answers it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BrowserMockList)]
 pub(super) struct MockList {
@@ -90,7 +90,8 @@ pub(super) async fn list_browser_mocks(State(browser): State<Browser>, caller: C
 /// Mock requests
 ///
 /// Answers matching requests of all current and later tabs, frames, workers and popups until the session is closed. A
-/// mock with the same pattern is replaced. Up to 100 mocks with 16 MiB of bodies in total. WebSockets are not mocked.
+/// mock with the same pattern is replaced. At most 100 mocks with 16 MiB of bodies and headers in total can be active.
+/// WebSockets are not mocked.
 #[utoipa::path(post, path = "/api/browser/mock", tag = "browser", request_body = MockView,
     responses(
         (status = 201, body = MockView),

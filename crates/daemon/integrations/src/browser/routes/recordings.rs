@@ -41,9 +41,9 @@ pub(super) struct RecordingView {
     duration_seconds: f64,
     /// Number of recorded actions, at most 1,000.
     action_count: u32,
-    /// Path of the steps file, relative to the data directory; pictures are in the same folder.
+    /// Path of the steps file, relative to the data directory; screenshots are in the same folder.
     file_path: String,
-    /// Total size of the steps and pictures in bytes, at most about 100 MiB.
+    /// Total size of the steps and screenshots in bytes, at most about 100 MiB.
     size_bytes: u64,
     /// Numbers of the secrets that a replay requires; empty if none are required.
     secrets: Vec<u32>,
@@ -224,7 +224,7 @@ pub(super) struct RecordingDeleted {
 /// Start a recording
 ///
 /// Records each successful action of the owner and of agents with its parameters, alternative selectors, URL, time and
-/// a small picture. Text typed into password fields and credentials in URLs are replaced by `{{secret:N}}`. The
+/// a small screenshot. Text typed into password fields and credentials in URLs are replaced by `{{secret:N}}`. The
 /// recording ends with state `cut` after 1,000 actions or 100 MiB. While it runs, actions of all tabs are serialized.
 #[utoipa::path(post, path = "/api/browser/recording/start", tag = "browser", request_body = NewRecording,
     responses(
@@ -281,7 +281,7 @@ pub(super) async fn get_browser_recording(
 
 /// Delete a recording
 ///
-/// Deletes the recording with its pictures.
+/// Deletes the recording with its screenshots.
 #[utoipa::path(delete, path = "/api/browser/recordings/{id}", tag = "browser",
     params(("id" = String, Path, description = "Id of the recording")),
     responses(
@@ -297,7 +297,7 @@ pub(super) async fn delete_browser_recording(
     Ok(Json(RecordingDeleted { deleted: true }))
 }
 
-/// Get a step picture
+/// Get a step screenshot
 ///
 /// Returns the page after a step as JPEG, at most 640 pixels wide. Secrets are not visible.
 #[utoipa::path(get, path = "/api/browser/recordings/{id}/pictures/{index}", tag = "browser",
@@ -306,7 +306,7 @@ pub(super) async fn delete_browser_recording(
         ("index" = u32, Path, description = "Index of the step, starting at 0"),
     ),
     responses(
-        (status = 200, description = "The picture", content((Vec<u8> = "image/jpeg"))),
+        (status = 200, description = "The screenshot", content((Vec<u8> = "image/jpeg"))),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
     ))]
 pub(super) async fn get_browser_recording_picture(

@@ -56,7 +56,7 @@ pub(super) async fn record_screen(
     Ok(video(recorded))
 }
 
-/// Make a video from a recording
+/// Create a video from a recording
 ///
 /// Returns an MP4 that shows the page after each step with its caption, for one to three seconds depending on the
 /// original timing. The codec is H.264 if the installed Chromium supports encoding it, otherwise VP9 or AV1.
@@ -65,8 +65,9 @@ pub(super) async fn record_screen(
     responses(
         (status = 200, description = "The video", content((Vec<u8> = "video/mp4"))),
         (status = 404, body = ErrorBody, description = "`recording_not_found`"),
-        (status = 409, body = ErrorBody, description = "`recording_empty`: it has no pictures; `video_in_progress`: \
-            another video is being encoded; `video_too_large`; `timeout`: encoding took too long"),
+        (status = 409, body = ErrorBody, description = "`recording_empty`: the recording has no \
+            screenshots; `video_in_progress`: another video is being encoded; `video_too_large`; `timeout`: encoding \
+            took too long"),
         (status = 502, body = ErrorBody, description = "`browser_ended`, `browser_failed`: the Chromium that \
             encodes the video ended or failed"),
         (status = 503, body = ErrorBody, description = "`browser_unavailable`: Chromium not found; \

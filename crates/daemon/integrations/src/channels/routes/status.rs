@@ -90,7 +90,7 @@ pub(super) struct ChannelTested {
     responses(
         (status = 200, body = ChannelTested),
         (status = 409, body = ErrorBody, description = "Required settings are missing"),
-        (status = 502, body = ErrorBody, description = "The platform rejected the message; `message` contains its reason"),
+        (status = 502, body = ErrorBody, description = "The platform rejected the message; `error` contains its reason"),
     ),
 )]
 pub(super) async fn test_channel(
@@ -119,7 +119,7 @@ pub(super) struct ChannelRegistered {
     responses(
         (status = 200, body = ChannelRegistered),
         (status = 409, body = ErrorBody, description = "Required settings are missing"),
-        (status = 502, body = ErrorBody, description = "The platform rejected the request; `message` contains its reason"),
+        (status = 502, body = ErrorBody, description = "The platform rejected the request; `error` contains its reason"),
     ),
 )]
 pub(super) async fn register_channel(
@@ -147,13 +147,15 @@ pub(super) struct ChannelChecked {
 }
 
 /// Check channel credentials
+///
+/// Verifies the stored credentials with the platform. Sends no message.
 #[utoipa::path(
     post, path = "/api/channels/{platform}/check", tag = "channels",
     params(("platform" = String, Path, description = "Id of the platform")),
     responses(
         (status = 200, body = ChannelChecked),
         (status = 409, body = ErrorBody, description = "Required settings are missing"),
-        (status = 502, body = ErrorBody, description = "The credentials are invalid or the platform is unavailable; `message` contains its reason"),
+        (status = 502, body = ErrorBody, description = "The credentials are invalid or the platform is unavailable; `error` contains its reason"),
     ),
 )]
 pub(super) async fn check_channel(

@@ -74,7 +74,7 @@ impl From<CreateAlert> for AlertChange {
 
 impl Validate<Alerts> for CreateAlert {
     async fn validate(self, alerts: &Alerts) -> Vec<FieldProblem> {
-        alerts.checked(self.into()).err().unwrap_or_default()
+        alerts.build_alert(self.into()).err().unwrap_or_default()
     }
 }
 
@@ -107,7 +107,7 @@ impl From<PreviewAlert> for AlertChange {
 
 impl Validate<Alerts> for PreviewAlert {
     async fn validate(self, alerts: &Alerts) -> Vec<FieldProblem> {
-        alerts.checked(self.into()).err().unwrap_or_default()
+        alerts.build_alert(self.into()).err().unwrap_or_default()
     }
 }
 
@@ -182,7 +182,7 @@ impl Validate<Alerts> for UpdateAlert {
         change.threshold = change.threshold.or(Some(0.0));
         // Masked credentials can only be checked against the stored URL.
         change.delivery = Patch::Keep;
-        alerts.checked(change).err().unwrap_or_default()
+        alerts.build_alert(change).err().unwrap_or_default()
     }
 }
 

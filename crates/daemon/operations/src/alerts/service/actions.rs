@@ -26,6 +26,8 @@ impl Action {
 }
 
 impl Alerts {
+    /// Applies an action of the owner to an alert.
+    ///
     /// # Errors
     /// `NotFound`, `WrongState`, or the database fails.
     pub(crate) async fn act(

@@ -25,11 +25,11 @@ pub struct Preview {
 }
 
 impl Alerts {
-    /// Builds a validated new alert.
+    /// Builds a new alert with default values and validates it.
     ///
     /// # Errors
     /// All invalid fields.
-    pub(crate) fn checked(&self, change: AlertChange) -> Result<(Alert, UrlSecrets), Vec<FieldProblem>> {
+    pub(crate) fn build_alert(&self, change: AlertChange) -> Result<(Alert, UrlSecrets), Vec<FieldProblem>> {
         let mut problems = Problems::new();
         let mut alert = Alert::with_defaults(AlertId::generate(&self.0.context.ids), self.0.context.clock.now());
         let secrets = alert.apply(change, true, &mut problems);
@@ -64,7 +64,7 @@ impl Alerts {
         change: AlertChange,
         recorder: Recorder<AlertWithValue>,
     ) -> Result<AlertWithValue, AlertError> {
-        let (alert, secrets) = self.checked(change).map_err(AlertError::Invalid)?;
+        let (alert, secrets) = self.build_alert(change).map_err(AlertError::Invalid)?;
         let this = self.clone();
         let work = async move |tx: &mut Tx| {
             if store::count_alerts(tx).await? >= MAX_ALERTS {
@@ -135,12 +135,12 @@ impl Alerts {
         Ok(())
     }
 
-    /// Evaluates an alert with these fields now, without storing anything or sending notices.
+    /// Evaluates an alert with these fields now, without storing anything or sending notifications.
     ///
     /// # Errors
     /// `Invalid`, or a source of values is unavailable.
     pub async fn preview(&self, change: AlertChange) -> Result<Preview, AlertError> {
-        let (alert, _) = self.checked(change).map_err(AlertError::Invalid)?;
+        let (alert, _) = self.build_alert(change).map_err(AlertError::Invalid)?;
         let needed = [(alert.period_minutes, Figure::ALL.into())].into();
         let mut figures = self.read_figures(&needed).await?.remove(&alert.period_minutes).unwrap_or_default();
         figures.set(Figure::Threshold, Some(alert.threshold));

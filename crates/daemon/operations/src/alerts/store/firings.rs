@@ -84,14 +84,14 @@ pub(crate) async fn list_firings(
          ORDER BY firing_id, ordinal"
     );
     for row in read.fetch_all(sql, values).await? {
-        let of: FiringId = row.get("firing_id")?;
+        let firing_id: FiringId = row.get("firing_id")?;
         let notice = Notice {
             ordinal: row.get("ordinal")?,
             at: row.get("at")?,
             to: row.get("target")?,
             error: row.get("error")?,
         };
-        if let Some(firing) = firings.iter_mut().find(|firing| firing.id == of) {
+        if let Some(firing) = firings.iter_mut().find(|firing| firing.id == firing_id) {
             firing.notices.push(notice);
         }
     }

@@ -93,7 +93,7 @@ pub(super) enum StateView {
 pub(super) struct FailureView {
     /// Stable error code in `snake_case`, such as `disk_full`.
     code: String,
-    /// Message for humans that says what failed and what to do.
+    /// Human-readable message with the problem and the next step.
     message: String,
 }
 

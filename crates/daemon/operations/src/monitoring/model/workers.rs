@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 /// Background workers of one daemon.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct WorkerList {
-    /// Workers in order of name.
+    /// Workers, ordered by name.
     pub workers: Vec<WorkerView>,
 }
 

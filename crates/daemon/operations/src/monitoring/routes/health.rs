@@ -19,7 +19,7 @@ pub(super) async fn get_component_health(State(monitoring): State<Monitoring>) -
 #[utoipa::path(
     get, path = "/api/monitoring/health/components/{id}", tag = "monitoring",
     params(("id" = String, Path, description = "`api`, `db`, `workers`, `memory` or `ai`")),
-    responses((status = 200, body = ComponentView), (status = 404, body = ErrorBody)),
+    responses((status = 200, body = ComponentView), (status = 404, body = ErrorBody, description = "Component not found")),
 )]
 pub(super) async fn get_component(
     State(monitoring): State<Monitoring>,

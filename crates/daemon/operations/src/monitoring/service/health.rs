@@ -52,9 +52,9 @@ impl Monitoring {
     /// The database is unavailable while the default provider is resolved.
     pub async fn check_components(&self) -> Result<ComponentsView, MonitoringError> {
         let started = Instant::now();
-        let asked = tokio::time::timeout(PROVIDER_CHECK_TIMEOUT, self.sources.providers.check_default()).await;
+        let checked = tokio::time::timeout(PROVIDER_CHECK_TIMEOUT, self.sources.providers.check_default()).await;
         let elapsed = millis(started.elapsed());
-        let found = match asked {
+        let found = match checked {
             Ok(Ok(check)) => rate_default_check(check, elapsed),
             Ok(Err(error)) if is_unavailable(&error) => (ComponentHealth::unknown(DATABASE_UNAVAILABLE), None),
             Ok(Err(error)) => return Err(error.into()),

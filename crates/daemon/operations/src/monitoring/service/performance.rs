@@ -62,14 +62,14 @@ impl Monitoring {
             [Series::Requests, Series::Request, Series::Turn, Series::FirstToken, Series::ModelCall, Series::Tool];
         let (period, elapsed) = self.window();
         let buckets = self.sources.rollups.latencies(period, &ALL).await?;
-        let of = |series| merge_by_label(buckets.iter().filter(move |bucket| bucket.series == series));
-        let one = |series| of(series).pop().map(|(_, recorded)| recorded).unwrap_or_default();
+        let merged = |series| merge_by_label(buckets.iter().filter(move |bucket| bucket.series == series));
+        let one = |series| merged(series).pop().map(|(_, recorded)| recorded).unwrap_or_default();
         let seconds = elapsed.as_secs_f64();
         let route = |(route, recorded): (String, Recorded)| RouteFigures {
             route,
             figures: RequestFigures::of(&recorded, seconds),
         };
-        let mut routes: Vec<RouteFigures> = of(Series::Request).into_iter().map(route).collect();
+        let mut routes: Vec<RouteFigures> = merged(Series::Request).into_iter().map(route).collect();
         routes.sort_by(|left, right| {
             let key = |route: &RouteFigures| route.figures.p95_ms.unwrap_or(0.0);
             key(right).total_cmp(&key(left)).then_with(|| left.route.cmp(&right.route))
@@ -77,7 +77,7 @@ impl Monitoring {
         routes.truncate(SLOWEST_ROUTES);
         let calls = |series| {
             let mut calls: Vec<CallFigures> =
-                of(series).into_iter().map(|(name, recorded)| CallFigures::of(name, &recorded)).collect();
+                merged(series).into_iter().map(|(name, recorded)| CallFigures::of(name, &recorded)).collect();
             calls.sort_by(|left, right| right.count.cmp(&left.count).then_with(|| left.name.cmp(&right.name)));
             calls
         };

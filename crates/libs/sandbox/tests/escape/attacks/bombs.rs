@@ -1,5 +1,5 @@
 //! Resource exhaustion.
-#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+#![allow(unsafe_code, reason = "attacks make raw system calls")]
 
 use std::fs;
 use std::io::Write;
@@ -50,23 +50,23 @@ pub(super) fn detached_fork_bomb(target: &Target) -> Reached {
     Vec::new()
 }
 
-/// Allocates and touches memory in pieces; returns the total.
+/// Allocates and touches memory in chunks; returns the total number of bytes.
 fn take(bytes: usize, flags: i32, drop_pages: bool) -> usize {
-    const PIECE: usize = 4 << 20;
+    const CHUNK_BYTES: usize = 4 << 20;
     let mut taken = 0;
     while taken < bytes {
         // SAFETY: new memory of this size, which is written within its bounds.
         unsafe {
-            let piece = libc::mmap(std::ptr::null_mut(), PIECE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
-            if piece == libc::MAP_FAILED {
+            let chunk = libc::mmap(std::ptr::null_mut(), CHUNK_BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            if chunk == libc::MAP_FAILED {
                 break;
             }
-            libc::memset(piece, 1, PIECE);
+            libc::memset(chunk, 1, CHUNK_BYTES);
             if drop_pages {
-                libc::madvise(piece, PIECE, libc::MADV_DONTNEED);
+                libc::madvise(chunk, CHUNK_BYTES, libc::MADV_DONTNEED);
             }
         }
-        taken += PIECE;
+        taken += CHUNK_BYTES;
         std::thread::sleep(Duration::from_millis(2));
     }
     taken
@@ -125,7 +125,7 @@ pub(super) fn memory_bomb_in_files(target: &Target) -> Reached {
 
 /// Fills a directory with `files` files; returns the number of bytes written.
 fn fill(directory: &Path, bytes: usize, files: usize, delete: bool) -> usize {
-    let piece = vec![7u8; 1 << 20];
+    let chunk = vec![7u8; 1 << 20];
     let mut written = 0;
     let mut open = Vec::new();
     for number in 0..files {
@@ -134,8 +134,8 @@ fn fill(directory: &Path, bytes: usize, files: usize, delete: bool) -> usize {
         if delete {
             let _ = fs::remove_file(&path);
         }
-        while written < bytes / files * (number + 1) && file.write_all(&piece).is_ok() {
-            written += piece.len();
+        while written < bytes / files * (number + 1) && file.write_all(&chunk).is_ok() {
+            written += chunk.len();
             std::thread::sleep(Duration::from_millis(1));
         }
         open.push(file);

@@ -1,5 +1,5 @@
 //! Attacks on files outside.
-#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+#![allow(unsafe_code, reason = "attacks make raw system calls")]
 
 use std::ffi::CString;
 use std::fs;

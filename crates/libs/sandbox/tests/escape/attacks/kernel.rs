@@ -1,5 +1,5 @@
 //! Attacks on privileges and kernel interfaces.
-#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+#![allow(unsafe_code, reason = "attacks make raw system calls")]
 
 use std::fs;
 use std::os::fd::AsRawFd;

@@ -1,8 +1,8 @@
 //! Attacks that obtain kernel memory which no process reports as its own.
 //!
-//! Every attack stops at [`share`] of [`LIMIT_MULTIPLE`] times the limit, so that it causes no harm if nothing stops
-//! it. The amount obtained so far is written to a file, because most attackers are killed.
-#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+//! The processes of an attack stop when they have obtained [`LIMIT_MULTIPLE`] times the limit, so that it causes no
+//! harm if nothing stops it. Each process writes its amount to a file, because most are killed.
+#![allow(unsafe_code, reason = "attacks make raw system calls")]
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use super::{Reached, Target, text};
 
-/// Maximum multiple of the limit that all attackers together obtain.
+/// Maximum multiple of the memory limit that all processes of an attack obtain together.
 pub(crate) const LIMIT_MULTIPLE: usize = 8;
-/// Prefix of the names of the files with the amounts.
-pub(crate) const TAKEN: &str = "taken-";
+/// Prefix of the names of the files that contain the amounts.
+pub(crate) const AMOUNT_FILE_PREFIX: &str = "taken-";
 
-/// Amount obtained by one process, written to a file for the suite.
+/// Number of bytes obtained by one process, written to a file for the suite.
 pub(super) struct Tally {
     file: File,
     bytes: u64,
@@ -36,14 +36,14 @@ impl Tally {
     }
 }
 
-/// Runs `count` processes that obtain their share, and hold it until all have.
-pub(super) fn together(target: &Target, count: usize, take: impl Fn(&mut Tally)) -> Reached {
+/// Runs `count` processes that each obtain an equal share of the memory and hold it for two seconds.
+pub(super) fn run_processes(target: &Target, count: usize, take: impl Fn(&mut Tally)) -> Reached {
     let mut children = Vec::new();
     for number in 0..count {
-        // SAFETY: the child takes memory, waits and ends.
+        // SAFETY: the child allocates memory, sleeps and exits.
         match unsafe { libc::fork() } {
             0 => {
-                let file = File::create(target.workspace.join(format!("{TAKEN}{number}"))).unwrap();
+                let file = File::create(target.workspace.join(format!("{AMOUNT_FILE_PREFIX}{number}"))).unwrap();
                 let limit = (target.memory_bytes * LIMIT_MULTIPLE / count) as u64;
                 take(&mut Tally { file, bytes: 0, limit });
                 std::thread::sleep(Duration::from_secs(2));
@@ -61,52 +61,52 @@ pub(super) fn together(target: &Target, count: usize, take: impl Fn(&mut Tally))
 }
 
 /// Maps and fills shared memory.
-fn shared_piece(bytes: usize) -> Option<*mut libc::c_void> {
+fn map_shared_chunk(bytes: usize) -> Option<*mut libc::c_void> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: new memory of this size, which is written within its bounds.
     unsafe {
-        let piece = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
-        if piece == libc::MAP_FAILED {
+        let chunk = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
+        if chunk == libc::MAP_FAILED {
             return None;
         }
-        libc::memset(piece, 1, bytes);
-        Some(piece)
+        libc::memset(chunk, 1, bytes);
+        Some(chunk)
     }
 }
 
 /// Each process stays below the limit, also in its mappings.
 pub(super) fn dropped_pages_of_many(target: &Target) -> Reached {
-    const PIECE: usize = 4 << 20;
-    together(target, 20, |tally| {
+    const CHUNK_BYTES: usize = 4 << 20;
+    run_processes(target, 20, |tally| {
         while !tally.is_full() {
-            let Some(piece) = shared_piece(PIECE) else { break };
+            let Some(chunk) = map_shared_chunk(CHUNK_BYTES) else { break };
             // SAFETY: memory that was mapped.
-            unsafe { libc::madvise(piece, PIECE, libc::MADV_DONTNEED) };
-            tally.add(PIECE);
+            unsafe { libc::madvise(chunk, CHUNK_BYTES, libc::MADV_DONTNEED) };
+            tally.add(CHUNK_BYTES);
         }
     })
 }
 
 /// The object retains its pages while one of them is mapped.
 pub(super) fn unmapped_pages(target: &Target) -> Reached {
-    const PIECE: usize = 8 << 20;
-    together(target, 4, |tally| {
+    const CHUNK_BYTES: usize = 8 << 20;
+    run_processes(target, 4, |tally| {
         while !tally.is_full() {
-            let Some(piece) = shared_piece(PIECE) else { break };
+            let Some(chunk) = map_shared_chunk(CHUNK_BYTES) else { break };
             // SAFETY: all of the mapping but its first page.
-            unsafe { libc::munmap(piece.byte_add(4096), PIECE - 4096) };
-            tally.add(PIECE);
+            unsafe { libc::munmap(chunk.byte_add(4096), CHUNK_BYTES - 4096) };
+            tally.add(CHUNK_BYTES);
         }
     })
 }
 
 /// Writes until the descriptor is full.
-pub(super) fn fill(descriptor: RawFd, piece: &[u8], tally: &mut Tally) {
+pub(super) fn fill(descriptor: RawFd, chunk: &[u8], tally: &mut Tally) {
     // SAFETY: the piece lives through the call.
     unsafe {
         libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK);
         loop {
-            let written = libc::write(descriptor, piece.as_ptr().cast(), piece.len());
+            let written = libc::write(descriptor, chunk.as_ptr().cast(), chunk.len());
             let Ok(written @ 1..) = usize::try_from(written) else { break };
             tally.add(written);
         }
@@ -129,7 +129,7 @@ pub(super) fn hidden_socket_pairs(target: &Target) -> Reached {
 }
 
 pub(super) fn socket_pairs(target: &Target) -> Reached {
-    together(target, 40, filled_pairs)
+    run_processes(target, 40, filled_pairs)
 }
 
 pub(super) fn filled_pairs(tally: &mut Tally) {
@@ -156,11 +156,11 @@ pub(super) fn filled_pair(tally: &mut Tally) -> Option<[OwnedFd; 2]> {
 }
 
 pub(super) fn tcp_buffers(target: &Target) -> Reached {
-    together(target, 8, |tally| {
+    run_processes(target, 8, |tally| {
         let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) else { return };
-        let mut kept = Vec::new();
-        let mut in_vain = 0;
-        while !tally.is_full() && in_vain < 20 {
+        let mut streams = Vec::new();
+        let mut failed_attempts = 0;
+        while !tally.is_full() && failed_attempts < 20 {
             let before = tally.bytes;
             let Ok(stream) = TcpStream::connect(listener.local_addr().unwrap()) else { break };
             with_large_buffers(stream.as_raw_fd());
@@ -169,32 +169,32 @@ pub(super) fn tcp_buffers(target: &Target) -> Reached {
                 fill(stream.as_raw_fd(), &[7; 64 << 10], tally);
                 std::thread::sleep(Duration::from_millis(1));
             }
-            kept.push(stream);
-            in_vain = if tally.bytes == before { in_vain + 1 } else { 0 };
+            streams.push(stream);
+            failed_attempts = if tally.bytes == before { failed_attempts + 1 } else { 0 };
         }
-        std::mem::forget((listener, kept));
+        std::mem::forget((listener, streams));
     })
 }
 
 /// Each connection gets little, even if all together reach their limit.
 pub(super) fn tcp_connections(target: &Target) -> Reached {
-    together(target, 20, |tally| {
+    run_processes(target, 20, |tally| {
         let Ok(listener) = TcpListener::bind(("127.0.0.1", 0)) else { return };
-        let mut kept = Vec::new();
+        let mut streams = Vec::new();
         while !tally.is_full() {
             let Ok(stream) = TcpStream::connect(listener.local_addr().unwrap()) else { break };
             let Ok((other, _)) = listener.accept() else { break };
             for end in [&stream, &other] {
                 fill(end.as_raw_fd(), &[7; 64 << 10], tally);
             }
-            kept.extend([stream, other]);
+            streams.extend([stream, other]);
         }
-        std::mem::forget((listener, kept));
+        std::mem::forget((listener, streams));
     })
 }
 
 pub(super) fn pipes(target: &Target) -> Reached {
-    together(target, 40, |tally| {
+    run_processes(target, 40, |tally| {
         while !tally.is_full() {
             let mut ends = [-1; 2];
             // SAFETY: space for two numbers. They stay open.
@@ -226,12 +226,12 @@ fn memory_directories() -> Vec<PathBuf> {
     directories
 }
 
-/// Memory cost of an empty file.
-const ENTRY: usize = 900;
+/// Approximate memory cost of an empty file.
+const ENTRY_BYTES: usize = 900;
 
 pub(super) fn empty_files(target: &Target) -> Reached {
     let directories = memory_directories();
-    together(target, 4, |tally| {
+    run_processes(target, 4, |tally| {
         for directory in &directories {
             let own = directory.join(format!("empty-{}", std::process::id()));
             if fs::create_dir(&own).is_err() {
@@ -241,7 +241,7 @@ pub(super) fn empty_files(target: &Target) -> Reached {
                 if tally.is_full() || File::create(own.join(format!("{number}"))).is_err() {
                     break;
                 }
-                tally.add(ENTRY);
+                tally.add(ENTRY_BYTES);
             }
         }
     })
@@ -249,7 +249,7 @@ pub(super) fn empty_files(target: &Target) -> Reached {
 
 /// Every instance receives a copy of every event.
 pub(super) fn inotify_queues(target: &Target) -> Reached {
-    together(target, 4, |tally| {
+    run_processes(target, 4, |tally| {
         let directory = target.workspace.join(format!("events-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         // SAFETY: a text that lives through the calls. The instances stay open.
@@ -271,8 +271,8 @@ pub(super) fn inotify_queues(target: &Target) -> Reached {
 }
 
 pub(super) fn epoll_entries(target: &Target) -> Reached {
-    const ENTRY: usize = 192;
-    together(target, 20, |tally| {
+    const ENTRY_BYTES: usize = 192;
+    run_processes(target, 20, |tally| {
         let mut ends = [-1; 2];
         // SAFETY: space for two numbers, and events that live through the calls. All stay open.
         unsafe {
@@ -291,7 +291,7 @@ pub(super) fn epoll_entries(target: &Target) -> Reached {
                         return;
                     }
                 }
-                tally.add(targets.len() * ENTRY);
+                tally.add(targets.len() * ENTRY_BYTES);
             }
         }
     })
@@ -299,20 +299,20 @@ pub(super) fn epoll_entries(target: &Target) -> Reached {
 
 /// Zero pages need no memory, but their page tables do.
 pub(super) fn page_tables(target: &Target) -> Reached {
-    const PIECE: usize = 1 << 30;
-    const ONE_TABLE: usize = 2 << 20;
-    together(target, 4, |tally| {
+    const CHUNK_BYTES: usize = 1 << 30;
+    const BYTES_PER_TABLE: usize = 2 << 20;
+    run_processes(target, 4, |tally| {
         while !tally.is_full() {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: new memory of this size, which is read within its bounds.
             unsafe {
-                let piece = libc::mmap(std::ptr::null_mut(), PIECE, libc::PROT_READ, flags, -1, 0);
-                if piece == libc::MAP_FAILED {
+                let chunk = libc::mmap(std::ptr::null_mut(), CHUNK_BYTES, libc::PROT_READ, flags, -1, 0);
+                if chunk == libc::MAP_FAILED {
                     break;
                 }
-                libc::madvise(piece, PIECE, libc::MADV_NOHUGEPAGE);
-                for at in (0..PIECE).step_by(ONE_TABLE) {
-                    piece.cast::<u8>().add(at).read_volatile();
+                libc::madvise(chunk, CHUNK_BYTES, libc::MADV_NOHUGEPAGE);
+                for at in (0..CHUNK_BYTES).step_by(BYTES_PER_TABLE) {
+                    chunk.cast::<u8>().add(at).read_volatile();
                     tally.add(4096);
                 }
             }

@@ -1,17 +1,17 @@
 //! Attacks that create kernel objects which belong to processes or files and are charged to none. Bounded like the
 //! attacks of `kernel_memory`.
-#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+#![allow(unsafe_code, reason = "attacks make raw system calls")]
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use super::kernel_memory::{filled_pair, filled_pairs, together};
+use super::kernel_memory::{filled_pair, filled_pairs, run_processes};
 use super::{Reached, Target};
 
 /// The rest of the process shows neither memory nor descriptors under its own number.
 pub(super) fn first_threads_that_end(target: &Target) -> Reached {
-    together(target, 40, |tally| {
+    run_processes(target, 40, |tally| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 filled_pairs(tally);
@@ -27,7 +27,7 @@ pub(super) fn first_threads_that_end(target: &Target) -> Reached {
 
 /// Sockets that are filled, sent to one of the attacker's own sockets, and closed.
 pub(super) fn sockets_on_the_way(target: &Target) -> Reached {
-    together(target, 20, |tally| {
+    run_processes(target, 20, |tally| {
         let mut ways: Vec<(UnixStream, UnixStream)> = Vec::new();
         while !tally.is_full() {
             let Some(pair) = filled_pair(tally) else { break };
@@ -72,7 +72,7 @@ fn send(way: RawFd, descriptor: RawFd) -> bool {
 pub(super) fn locks(target: &Target) -> Reached {
     const LOCK: usize = 192;
     const OF_ONE_FILE: usize = 1_000;
-    together(target, 20, |tally| {
+    run_processes(target, 20, |tally| {
         for number in 0.. {
             let path = target.workspace.join(format!("locked-{}-{number}", std::process::id()));
             let Ok(file) = File::create(path) else { break };
@@ -101,7 +101,7 @@ pub(super) fn landlock_rules(target: &Target) -> Reached {
     const RULE: usize = 64;
     const BIND: u64 = 1;
     const NETWORK_PORT: usize = 2;
-    together(target, 8, |tally| {
+    run_processes(target, 8, |tally| {
         while !tally.is_full() {
             let handled = [0, BIND];
             // SAFETY: the numbers live through the calls and have the given sizes. The rules remain.
@@ -124,7 +124,7 @@ pub(super) fn landlock_rules(target: &Target) -> Reached {
 
 pub(super) fn terminals(target: &Target) -> Reached {
     const BOTH_ENDS: usize = 24 << 10;
-    together(target, 8, |tally| {
+    run_processes(target, 8, |tally| {
         while !tally.is_full() {
             // SAFETY: zero-terminated texts, and a number that lives through the call. All stay open.
             unsafe {
@@ -146,7 +146,7 @@ pub(super) fn terminals(target: &Target) -> Reached {
 /// Each file retains a page for the text that was read.
 pub(super) fn files_of_proc(target: &Target) -> Reached {
     const ONE: usize = 5 << 10;
-    together(target, 40, |tally| {
+    run_processes(target, 40, |tally| {
         while !tally.is_full() {
             let mut byte = [0];
             let Ok(mut file) = File::open("/proc/self/maps") else { break };
@@ -162,7 +162,7 @@ pub(super) fn files_of_proc(target: &Target) -> Reached {
 /// Objects with their own size, or that outlive their creator.
 pub(super) fn queues_segments_keys(target: &Target) -> Reached {
     const ONE: usize = 1 << 20;
-    together(target, 1, |tally| {
+    run_processes(target, 1, |tally| {
         // SAFETY: plain numbers and static texts.
         unsafe {
             let segment = libc::shmget(libc::IPC_PRIVATE, ONE, 0o600);

@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use kernel_memory::TAKEN;
+pub(crate) use kernel_memory::AMOUNT_FILE_PREFIX;
 use serde::{Deserialize, Serialize};
 
 /// Attacker's knowledge of the outside. A real attacker would have to guess it.

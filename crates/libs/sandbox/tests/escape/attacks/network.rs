@@ -1,5 +1,5 @@
 //! Attacks on network services.
-#![allow(unsafe_code, reason = "attackers make system calls as they please")]
+#![allow(unsafe_code, reason = "attacks make raw system calls")]
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::FromRawFd;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::attacks::TAKEN;
+use crate::attacks::AMOUNT_FILE_PREFIX;
 
 /// Returns the amount that the attackers reported.
 pub(super) fn taken(workspace: &Path) -> u64 {
     let entries = std::fs::read_dir(workspace).unwrap().flatten();
-    let files = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(TAKEN));
+    let files = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(AMOUNT_FILE_PREFIX));
     files.filter_map(|entry| Some(u64::from_ne_bytes(std::fs::read(entry.path()).ok()?.try_into().ok()?))).sum()
 }
 

@@ -195,7 +195,7 @@ async fn outlive_daemon(outside: &Outside, kind: Kind) -> Vec<String> {
     let mut left = outside.survivors().await;
     // The next daemon cleans up.
     let groups = sandbox(target, kind).status().await.control_groups;
-    if groups.in_force {
+    if groups.is_active {
         let place = Path::new(groups.detail.rsplit(' ').next().unwrap());
         let entries = std::fs::read_dir(place).unwrap().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -262,7 +262,7 @@ pub(crate) fn run(only: &str) -> ExitCode {
             println!("            {}", status.remedy.unwrap_or_default());
             continue;
         };
-        if control_groups && !status.control_groups.in_force {
+        if control_groups && !status.control_groups.is_active {
             println!("NOT TESTED: {tier} with control groups, as {user}: {}", status.control_groups.detail);
             continue;
         }
@@ -270,8 +270,9 @@ pub(crate) fn run(only: &str) -> ExitCode {
         println!("\n{tier}, the daemon as {user} ({}; {})", status.reason, status.control_groups.detail);
         println!("{:<42} {:<12} {:<6} {:<7} {:>9} {:>9}", "attack", "tier", "daemon", "blocked", "taken", "machine");
         // Groups limit memory and processes; other attacks are the same without them.
-        let is_tried =
-            |name: &str| name.contains(only) && (status.control_groups.in_force || !is_root() || name.contains("bomb"));
+        let is_tried = |name: &str| {
+            name.contains(only) && (status.control_groups.is_active || !is_root() || name.contains("bomb"))
+        };
         for (name, _) in ATTACKS.iter().filter(|(name, _)| is_tried(name)) {
             let mut tried = runtime.block_on(attempt(name, kind));
             if !tried.reached.is_empty() && depends_on_measurement_interval(name) {

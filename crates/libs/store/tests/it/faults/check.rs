@@ -32,9 +32,9 @@ pub(super) async fn check(db: &Db, ledger: &Ledger, after: After) -> Result<Vec<
     };
     for check in checks {
         for row in read.fetch_all(*check, args![]).await? {
-            let said: String = row.first()?;
-            if said != "ok" {
-                wrong.push(format!("{check}: {said}"));
+            let result: String = row.first()?;
+            if result != "ok" {
+                wrong.push(format!("{check}: {result}"));
             }
         }
     }

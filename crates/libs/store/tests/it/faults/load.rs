@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentd_store::{Db, Event, Lease, NewEvent, NewItem, Recorder, Seq, StoreError, StoredAnswer, Tx, args};
+use agentd_store::{Db, Event, Lease, NewEvent, NewItem, Recorder, Seq, StoreError, StoredResponse, Tx, args};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -54,7 +54,7 @@ pub(super) struct Load {
 }
 
 fn recorder(key: &str) -> Recorder<String> {
-    let render = Arc::new(|key: &String| StoredAnswer::Answer { status: 201, body: key.clone() });
+    let render = Arc::new(|key: &String| StoredResponse::Answer { status: 201, body: key.clone() });
     Recorder::new(CREDENTIAL, key, "POST /writes", [7; 32], render)
 }
 
@@ -228,7 +228,7 @@ impl Load {
 
 /// Repeats an unanswered request with the same key.
 pub(super) async fn write_again(db: &Db, key: &str) -> Result<(), StoreError> {
-    if db.read().await?.find_answer(CREDENTIAL, key).await?.is_some() {
+    if db.read().await?.find_response(CREDENTIAL, key).await?.is_some() {
         return Ok(());
     }
     write_once(db, key).await

@@ -188,7 +188,7 @@ fn restarting_failing_over_hanging_or_slow_server_loses_nothing() {
     let seed = seed();
     runtime().block_on(async {
         for fault in [Fault::Restart, Fault::FailOver, Fault::Hang, Fault::Slow] {
-            let (mut tried, mut injected, mut told) = (0, 0, 0);
+            let (mut tried, mut injected, mut reported) = (0, 0, 0);
             for kilobytes in spread(80, if tries_all() { 25 } else { 1 }, seed) {
                 let behind = Behind::start().await;
                 behind.proxy.plan(Break::EndAtByte(u64::MAX));
@@ -223,14 +223,14 @@ fn restarting_failing_over_hanging_or_slow_server_loses_nothing() {
                 let both = async { tokio::join!(loading, breaking) };
                 tokio::time::timeout(3 * BOUND, both).await.unwrap_or_else(|_| panic!("{fault:?} does not end"));
                 behind.ready_again().await;
-                told += load.ledger.lock().errors.values().sum::<u32>();
+                reported += load.ledger.lock().errors.values().sum::<u32>();
                 let found = behind.violations(&load).await;
                 assert_eq!(found, Vec::<String>::new(), "{fault:?} after {kilobytes} KiB, seed {seed}");
                 (tried, injected) = (tried + 1, injected + behind.proxy.broken());
                 behind.end().await;
             }
-            println!("| {fault:?} ({told} errors told) | | 80 | {tried} | {injected} | 0 | {seed} |");
-            assert!(told > 0 || fault == Fault::Slow, "{fault:?}");
+            println!("| {fault:?} ({reported} errors reported) | | 80 | {tried} | {injected} | 0 | {seed} |");
+            assert!(reported > 0 || fault == Fault::Slow, "{fault:?}");
         }
     });
 }

@@ -29,8 +29,17 @@ pub(super) async fn work_until(app: &TestApp, what: &str, mut is_done: impl Asyn
 /// Returns `[mode, status]` and the last error.
 async fn status(app: &TestApp, platform: &str) -> (Value, String) {
     let list = app.get("/api/channels").send().await.expect_status(200).json();
-    let of = list["channels"].as_array().unwrap().iter().find(|of| of["platform"] == platform).unwrap().clone();
-    (json!([of["mode"], of["status"]]), of["last_error"].as_str().unwrap_or_default().to_owned())
+    let channel_status = list["channels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|channel_status| channel_status["platform"] == platform)
+        .unwrap()
+        .clone();
+    (
+        json!([channel_status["mode"], channel_status["status"]]),
+        channel_status["last_error"].as_str().unwrap_or_default().to_owned(),
+    )
 }
 
 async fn is_status(app: &TestApp, platform: &str, wanted: &str) -> bool {
