@@ -162,6 +162,8 @@ impl Notify {
         Ok(store::list_notifications(&mut self.0.context.db.read().await?, status, platform, page).await?)
     }
 
+    /// Returns a notification.
+    ///
     /// # Errors
     /// `NotFound`, or a store error.
     pub async fn get(&self, id: &NotificationId) -> Result<StoredNotification, NotifyError> {

@@ -32,6 +32,8 @@ impl Hooks {
         Ok(store::list_hooks(&mut read, &database).await?)
     }
 
+    /// Returns a hook.
+    ///
     /// # Errors
     /// `NotFound`, or the database is unavailable.
     pub async fn get(&self, id: &HookId) -> Result<Hook, HookError> {

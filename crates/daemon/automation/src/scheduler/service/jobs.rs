@@ -252,6 +252,8 @@ impl Scheduler {
         Ok(job)
     }
 
+    /// Returns a job.
+    ///
     /// # Errors
     /// `JobNotFound`, or a store error.
     pub async fn get(&self, id: &JobId) -> Result<Job, SchedulerError> {

@@ -115,6 +115,8 @@ impl Backups {
         blocking(move || folder.find(&name)).await
     }
 
+    /// Deletes a stored backup.
+    ///
     /// # Errors
     /// `NotFound`, or the file cannot be deleted.
     pub async fn delete(&self, name: String) -> Result<(), BackupError> {

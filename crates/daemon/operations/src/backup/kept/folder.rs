@@ -65,6 +65,8 @@ fn is_archive_name(name: &str) -> bool {
 pub(crate) struct KeptFolder(PathBuf);
 
 impl KeptFolder {
+    /// Opens the folder of stored backups, and creates it if necessary.
+    ///
     /// # Errors
     /// The folder cannot be created.
     pub(crate) fn open(data_dir: &DataDir) -> Result<Self, BackupError> {

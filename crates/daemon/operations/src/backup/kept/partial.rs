@@ -41,6 +41,8 @@ impl Partial {
         Ok(Self { path, file, disk_guard, limit, written: 0, is_kept: false })
     }
 
+    /// Writes bytes to the archive.
+    ///
     /// # Errors
     /// The disk is full or the limit is reached.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BackupError> {

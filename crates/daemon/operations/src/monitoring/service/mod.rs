@@ -50,6 +50,8 @@ pub trait ReportsBootstrap: Send + Sync {
 
 /// Reports the depth of a domain's own queue.
 pub trait ReportsQueue: Send + Sync {
+    /// Returns the depth of the queue.
+    ///
     /// # Errors
     /// The database is unavailable.
     fn depth(&self) -> BoxFuture<'_, Result<QueueDepth, StoreError>>;
