@@ -83,7 +83,7 @@ struct Inner {
     opened: parking_lot::RwLock<Option<Arc<Index>>>,
 }
 
-/// Cheap to clone.
+/// Keeps the search index up to date with the database. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Follower(Arc<Inner>);
 

@@ -35,7 +35,7 @@ struct Inner {
     purge_wake: Arc<Notify>,
 }
 
-/// Cheap to clone.
+/// Service for projects. Cheap to clone.
 #[derive(Clone)]
 pub struct Projects(Arc<Inner>);
 

@@ -80,7 +80,7 @@ struct Inner {
     purge_wake: Arc<Notify>,
 }
 
-/// Cheap to clone.
+/// Service for conversations and messages. Cheap to clone.
 #[derive(Clone)]
 pub struct Chat(Arc<Inner>);
 

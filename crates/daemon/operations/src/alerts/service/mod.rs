@@ -80,7 +80,7 @@ struct Inner {
     wake: Arc<tokio::sync::Notify>,
 }
 
-/// Cheap to clone.
+/// Service for alerts. Cheap to clone.
 #[derive(Clone)]
 pub struct Alerts(Arc<Inner>);
 

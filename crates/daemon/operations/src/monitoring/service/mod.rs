@@ -98,7 +98,7 @@ impl Components {
     }
 }
 
-/// Cheap to clone.
+/// Service for health and statistics. Cheap to clone.
 #[derive(Clone)]
 pub struct Monitoring {
     context: AppContext,
