@@ -86,7 +86,7 @@ struct Components {
     checks: Vec<Arc<dyn HealthCheck>>,
     last: tokio::sync::Mutex<Option<ComponentsView>>,
     /// Result of the last check of the default provider.
-    asked: Mutex<Option<(Timestamp, MeasuredHealth)>>,
+    cached_health: Mutex<Option<(Timestamp, MeasuredHealth)>>,
     /// Last measured latency of each component.
     latencies: Mutex<BTreeMap<&'static str, f64>>,
 }
@@ -94,7 +94,7 @@ struct Components {
 impl Components {
     fn new(database: Arc<dyn HealthCheck>, checks: Vec<Arc<dyn HealthCheck>>) -> Self {
         let last = tokio::sync::Mutex::default();
-        Self { database, checks, last, asked: Mutex::default(), latencies: Mutex::default() }
+        Self { database, checks, last, cached_health: Mutex::default(), latencies: Mutex::default() }
     }
 }
 
