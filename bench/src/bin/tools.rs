@@ -122,7 +122,7 @@ const USAGE: Usage = Usage {
 };
 
 /// Times of provider requests of each conversation, by the name in its first message.
-type Asked = Arc<Mutex<HashMap<String, Vec<Instant>>>>;
+type RequestTimes = Arc<Mutex<HashMap<String, Vec<Instant>>>>;
 
 /// Part of a request used by the script. The tool schemas, which are most of it, are skipped.
 #[derive(Deserialize)]
@@ -139,8 +139,8 @@ struct Message<'a> {
 }
 
 /// Creates every reply once: the cost of the provider is not part of the measurement.
-fn script(asked: &Asked) -> Script {
-    let asked = Arc::clone(asked);
+fn script(request_times: &RequestTimes) -> Script {
+    let request_times = Arc::clone(request_times);
     let calls = |tool: Pace, rounds: usize, count: usize| {
         let call = |number| ToolCall::new(format!("c{rounds}-{number}"), tool.tool(), json!({}));
         Reply::tool_calls((0..count).map(call).collect(), USAGE)
@@ -160,8 +160,8 @@ fn script(asked: &Asked) -> Script {
             Some("slow") => slow.get(rounds),
             _ => instant.get(rounds),
         };
-        if let Ok(mut asked) = asked.lock() {
-            asked.entry(name).or_default().push(now);
+        if let Ok(mut request_times) = request_times.lock() {
+            request_times.entry(name).or_default().push(now);
         }
         reply.unwrap_or(&done).clone()
     })
@@ -172,8 +172,8 @@ fn main() -> Outcome<()> {
 }
 
 async fn measure() -> Outcome<()> {
-    let asked = Asked::default();
-    let provider = FakeVendor::start_without_recording(Vendor::Openai, script(&asked)).await?;
+    let request_times = RequestTimes::default();
+    let provider = FakeVendor::start_without_recording(Vendor::Openai, script(&request_times)).await?;
     let folder = tempfile::tempdir()?;
     let mut config = inside::config(ConfigSource::default(), &folder.path().join("data"))?;
     config.additions.0.push(Arc::new(|_, domains| domains.bind(Binding::new::<dyn ToolSource>(Arc::new(Pauses)))));
@@ -187,8 +187,8 @@ async fn measure() -> Outcome<()> {
     .await??;
 
     wide(&address, &key).await?;
-    many(&address, &key, &provider, &asked, Pace::Slow).await?;
-    many(&address, &key, &provider, &asked, Pace::Instant).await?;
+    many(&address, &key, &provider, &request_times, Pace::Slow).await?;
+    many(&address, &key, &provider, &request_times, Pace::Instant).await?;
     running.shut_down().await;
     Ok(())
 }
@@ -247,10 +247,16 @@ async fn wide(address: &str, key: &str) -> Outcome<()> {
 
 /// Measures rounds: the time between two requests of a turn, which includes the provider's reply, the tool, and the
 /// store.
-async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked, pace: Pace) -> Outcome<()> {
+async fn many(
+    address: &str,
+    key: &str,
+    provider: &FakeVendor,
+    request_times: &RequestTimes,
+    pace: Pace,
+) -> Outcome<()> {
     let (mut added, mut medians) = (Vec::new(), Vec::new());
     for repeat in 0..=REPEATS {
-        let reference = direct(provider, asked, repeat, pace.pause()).await?;
+        let reference = direct(provider, request_times, repeat, pace.pause()).await?;
         let mut turns = tokio::task::JoinSet::new();
         for number in 0..TURNS_AT_ONCE {
             let (address, key) = (address.to_owned(), key.to_owned());
@@ -260,7 +266,7 @@ async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked, pa
         while let Some(ended) = turns.join_next().await {
             ended??;
         }
-        let figure = gaps(asked, pace.tool());
+        let figure = gaps(request_times, pace.tool());
         if repeat > 0 {
             added.push(figure.percentile(0.99) - reference.percentile(0.99));
             medians.push(figure.median() - reference.median());
@@ -273,7 +279,12 @@ async fn many(address: &str, key: &str, provider: &FakeVendor, asked: &Asked, pa
 }
 
 /// Sends the same number of requests to the provider, without an engine.
-async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize, pause: Duration) -> Outcome<Sample> {
+async fn direct(
+    provider: &FakeVendor,
+    request_times: &RequestTimes,
+    repeat: usize,
+    pause: Duration,
+) -> Outcome<Sample> {
     let url = provider.base_url().to_string();
     let (address, path) = url
         .trim_start_matches("http://")
@@ -302,14 +313,14 @@ async fn direct(provider: &FakeVendor, asked: &Asked, repeat: usize, pause: Dura
     while let Some(ended) = loops.join_next().await {
         ended??;
     }
-    Ok(gaps(asked, "direct "))
+    Ok(gaps(request_times, "direct "))
 }
 
 /// Returns and clears the milliseconds between the requests of each conversation.
-fn gaps(asked: &Asked, prefix: &str) -> Sample {
+fn gaps(request_times: &RequestTimes, prefix: &str) -> Sample {
     let mut gaps = Vec::new();
-    if let Ok(mut asked) = asked.lock() {
-        asked.retain(|name, times| {
+    if let Ok(mut request_times) = request_times.lock() {
+        request_times.retain(|name, times| {
             let is_ours = name.starts_with(prefix);
             if is_ours {
                 gaps.extend(times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64() * 1000.0));

@@ -230,6 +230,8 @@ impl Context {
         self.running.registry.tabs(&self.id).iter().map(|tab| tab.info()).collect()
     }
 
+    /// Returns a tab of this context.
+    ///
     /// # Errors
     /// [`BrowserError::NoTab`]
     pub fn tab(&self, id: &str) -> Result<Arc<Tab>, BrowserError> {

@@ -153,6 +153,8 @@ impl Context {
         }
     }
 
+    /// Deletes all cookies of the context.
+    ///
     /// # Errors
     /// The browser does not respond.
     pub async fn clear_cookies(&self) -> Result<(), BrowserError> {

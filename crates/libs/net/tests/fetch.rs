@@ -374,5 +374,5 @@ async fn opened_response_is_streamed_and_drops_credentials_on_redirect() {
             end => break end,
         }
     };
-    assert!(matches!(end, Err(NetError::Transport { .. })), "a body that was cut off is none: {end:?}");
+    assert!(matches!(end, Err(NetError::Transport { .. })), "an incomplete body is an error: {end:?}");
 }

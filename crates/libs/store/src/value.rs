@@ -107,6 +107,8 @@ pub trait IntoValue {
     /// Type of a NULL of this type.
     const KIND: Kind;
 
+    /// Converts the value for the database.
+    ///
     /// # Errors
     /// The value has no representation in the database.
     fn into_value(self) -> Result<Value, ValueError>;
@@ -114,6 +116,8 @@ pub trait IntoValue {
 
 /// Type that a column can be read as.
 pub trait FromValue: Sized {
+    /// Converts a value read from the database.
+    ///
     /// # Errors
     /// The stored value is not of this type.
     fn from_value(value: &Value) -> Result<Self, ValueError>;

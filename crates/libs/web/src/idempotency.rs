@@ -243,8 +243,8 @@ async fn identify(
     // Limited by the route's body limit, which is in the extensions by now.
     let whole = Request::from_parts(parts.clone(), body);
     let body = Bytes::from_request(whole, &()).await.map_err(|rejection| body_error(&rejection))?;
-    let asked = parts.uri.path_and_query().map_or(parts.uri.path(), |asked| asked.as_str());
-    let fingerprint = guard.fingerprint(asked, &body);
+    let target = parts.uri.path_and_query().map_or(parts.uri.path(), |target| target.as_str());
+    let fingerprint = guard.fingerprint(target, &body);
     let known = KnownRequest { credential_id, key, endpoint: format!("POST {template}"), fingerprint };
     Ok((known, parts, body))
 }

@@ -61,6 +61,8 @@ pub enum FakePlatform {
 }
 
 impl FakePlatform {
+    /// Starts the fake on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub async fn start(platform: Platform, clock: Clock) -> io::Result<Self> {

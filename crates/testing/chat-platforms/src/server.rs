@@ -213,6 +213,8 @@ impl<V: Vendor> Shared<V> {
 }
 
 impl<V: Vendor> FakeServer<V> {
+    /// Starts the server on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub(crate) async fn start(vendor: V) -> io::Result<Self> {

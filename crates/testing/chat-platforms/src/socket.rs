@@ -58,6 +58,8 @@ impl Drop for SocketServer {
 }
 
 impl SocketServer {
+    /// Starts the socket server on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub(crate) async fn start(serve: impl Fn(FakeSocket) + Send + 'static) -> io::Result<Self> {

@@ -26,6 +26,8 @@ const NUMBER_ID: &str = "106540352242922";
 pub struct FakeWhatsapp(FakeServer<Graph>);
 
 impl FakeWhatsapp {
+    /// Starts the fake on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub async fn start() -> io::Result<Self> {

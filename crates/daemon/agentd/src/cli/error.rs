@@ -15,7 +15,7 @@ pub(super) enum CliError {
     )]
     Unresponsive { data_dir: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("no permission to open the private socket {}; run this command as the user that the daemon runs as", .path.display())]
-    NotYours { path: PathBuf, source: io::Error },
+    PermissionDenied { path: PathBuf, source: io::Error },
     #[error("no daemon runs on {}; start one with `agentd`, or name another with --url", .data_dir.display())]
     NotRunning { data_dir: PathBuf },
     #[error("no daemon responds at {url}; check the URL and that the daemon is running")]

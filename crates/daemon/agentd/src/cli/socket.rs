@@ -14,13 +14,13 @@ const STICKY: u32 = 0o1000;
 /// Connects to the daemon at `path`; `None` if no daemon listens there.
 ///
 /// # Errors
-/// `NotYours` if the socket may not be opened. `ForeignSocket` if the socket, its directory or the process at the other
+/// `PermissionDenied` if the socket may not be opened. `ForeignSocket` if the socket, its directory or the process at the other
 /// end belongs to another user than root or the effective user, or if others may write the socket or its directory. To
 /// root, the owner of the data directory is trusted as well.
 pub(super) async fn connect(path: &Path) -> Result<Option<UnixStream>, CliError> {
     let untrusted = |problem: String| CliError::ForeignSocket { path: path.to_path_buf(), problem };
     let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::PermissionDenied => Err(CliError::NotYours { path: path.to_path_buf(), source }),
+        io::ErrorKind::PermissionDenied => Err(CliError::PermissionDenied { path: path.to_path_buf(), source }),
         // No socket, or a leftover socket of a killed daemon.
         _ => Ok(None),
     };

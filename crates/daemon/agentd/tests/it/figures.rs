@@ -258,8 +258,8 @@ async fn component_health_explains_failures() {
     let checked = app.post("/api/monitoring/health/check").send().await.expect_status(200).json();
     let ai = checked["components"].as_array().unwrap().iter().find(|c| c["id"] == "ai").unwrap();
     assert_ne!(ai["status"], "unknown", "{checked}");
-    let asked = talk.vendor.requests().len() - calls;
-    assert_eq!(scan(app, "1 = 1").await[0], 1, "a health check records no usage ({asked} requests)");
+    let request_count = talk.vendor.requests().len() - calls;
+    assert_eq!(scan(app, "1 = 1").await[0], 1, "a health check records no usage ({request_count} requests)");
 }
 
 #[tokio::test]

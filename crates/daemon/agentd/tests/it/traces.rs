@@ -122,8 +122,8 @@ fn call_tool_and_answer() -> Script {
 async fn turn_is_exported_as_spans_of_the_calling_trace() {
     let collector = Receiver::start().await;
     let talk = traced(&collector, call_tool_and_answer(), false).await;
-    let asked = talk.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN);
-    let events = asked.stream().await.collect().await;
+    let chat_request = talk.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN);
+    let events = chat_request.stream().await.collect().await;
     let session = started(&events, "session_id");
     let spans = spans_of_turn(&collector, TRACE).await;
 
@@ -288,21 +288,21 @@ async fn trace_context_is_sent_only_to_configured_destinations() {
     }
     let place = TraceContext::parse(GIVEN);
     with_context(place, crate::skills::call(&app, "own", json!({}))).await.expect("an answer");
-    assert_eq!(server.asked()[0].headers.get("traceparent").map(String::as_str), Some(GIVEN));
+    assert_eq!(server.requests()[0].headers.get("traceparent").map(String::as_str), Some(GIVEN));
     let allowed = json!({"allowed_hosts": ["127.0.0.1"]});
     app.put("/api/settings/security").json(&allowed).send().await.expect_status(200);
     with_context(place, crate::skills::call(&app, "steered", json!({"host": "127.0.0.1"}))).await.expect("an answer");
-    assert!(!server.asked()[1].headers.contains_key("traceparent"));
+    assert!(!server.requests()[1].headers.contains_key("traceparent"));
 }
 
 #[tokio::test]
 async fn trace_context_is_sent_to_tool_servers() {
     let app = crate::skills::app().await;
-    let server = Server::start(|asked| {
-        if asked.method != "POST" {
+    let server = Server::start(|received| {
+        if received.method != "POST" {
             return StatusCode::METHOD_NOT_ALLOWED.into_response();
         }
-        let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+        let request: Value = serde_json::from_str(&received.body).unwrap_or_default();
         let result = match request["method"].as_str().unwrap_or_default() {
             "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
                 "serverInfo": {"name": "web", "version": "1"}}),
@@ -324,13 +324,18 @@ async fn trace_context_is_sent_to_tool_servers() {
     with_context(TraceContext::parse(GIVEN), crate::skills::call(&app, "web_shout", json!({})))
         .await
         .expect("an answer");
-    let asked = server.asked();
+    let requests = server.requests();
     let is_call = |body: &str| body.contains("tools/call");
-    let called = asked.iter().find(|asked| is_call(&asked.body)).expect("the call");
+    let called = requests.iter().find(|request| is_call(&request.body)).expect("the call");
     assert_eq!(called.headers.get("traceparent").map(String::as_str), Some(GIVEN));
     let body: Value = serde_json::from_str(&called.body).expect("JSON");
     assert_eq!(body["params"]["_meta"]["traceparent"], GIVEN);
-    assert!(asked.iter().filter(|asked| !is_call(&asked.body)).all(|asked| !asked.headers.contains_key("traceparent")));
+    assert!(
+        requests
+            .iter()
+            .filter(|request| !is_call(&request.body))
+            .all(|request| !request.headers.contains_key("traceparent"))
+    );
 }
 
 #[tokio::test]
@@ -374,8 +379,8 @@ async fn log_lines_contain_the_trace_id_and_a_killed_turn_keeps_its_trace() {
     process.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
     process.create_agent("scout").await;
     let message = json!({"content": "Tell me."});
-    let asked = process.post("/api/chat/messages/stream").header("traceparent", GIVEN).json(&message);
-    let mut stream = asked.stream().await;
+    let chat_request = process.post("/api/chat/messages/stream").header("traceparent", GIVEN).json(&message);
+    let mut stream = chat_request.stream().await;
     let mut session = None;
     for _ in 0..5 {
         let event = stream.next().await.expect("next event");

@@ -23,10 +23,10 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
         return Ok(Some(format!("the archive contains more than {MAX_HOOKS} hooks, which is the limit")));
     }
     let database = store::find_version(read).await?.database;
-    Ok(store::list_hooks(read, &database).await?.iter().find_map(fault_of))
+    Ok(store::list_hooks(read, &database).await?.iter().find_map(hook_problem))
 }
 
-fn fault_of(hook: &Hook) -> Option<String> {
+fn hook_problem(hook: &Hook) -> Option<String> {
     let shown: String = hook.name.chars().take(80).collect::<String>().escape_debug().to_string();
     if let Action::Broken(problem) = &hook.action {
         return Some(format!("the hook `{shown}` is not valid: {problem}"));

@@ -91,7 +91,7 @@ impl Notify {
     /// Returns why the target cannot be used with the current settings. For validation before a target is stored;
     /// messages to a stored target wait for its platform.
     #[must_use]
-    pub fn fault_of(&self, target: &Target) -> Option<String> {
+    pub fn target_problem(&self, target: &Target) -> Option<String> {
         let Target::Channel { platform, .. } = target else { return None };
         let is_set_up = || match CHANNEL_PLATFORMS.contains(&platform.as_str()) {
             true => self.0.settings.is_platform_on(platform),
@@ -162,6 +162,8 @@ impl Notify {
         Ok(store::list_notifications(&mut self.0.context.db.read().await?, status, platform, page).await?)
     }
 
+    /// Returns a notification.
+    ///
     /// # Errors
     /// `NotFound`, or a store error.
     pub async fn get(&self, id: &NotificationId) -> Result<StoredNotification, NotifyError> {
@@ -262,7 +264,7 @@ impl ValidateReference for Notify {
 
     fn problem<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<String>> {
         // The settings themselves reject a text that is not a target.
-        let fault = name.parse().ok().and_then(|target| self.fault_of(&target));
+        let fault = name.parse().ok().and_then(|target| self.target_problem(&target));
         std::future::ready(fault).boxed()
     }
 }

@@ -33,7 +33,7 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
         after.clone_from(last);
         for (id, row) in batch {
             let fault = match row {
-                Ok(job) => fault_of_job(&job),
+                Ok(job) => job_problem(&job),
                 Err(StoreError::Column { column, source }) => {
                     Some(format!("the {column} of the job `{}` cannot be read: {source}", shown(&id)))
                 }
@@ -47,7 +47,7 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
     let mut page = Page { limit: BATCH_SIZE, offset: 0 };
     loop {
         let (batch, _) = chains::list_chains(read, page).await?;
-        if let Some(fault) = batch.iter().find_map(fault_of_chain) {
+        if let Some(fault) = batch.iter().find_map(chain_problem) {
             return Ok(Some(fault));
         }
         if batch.len() < BATCH_SIZE as usize {
@@ -57,7 +57,7 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
     }
 }
 
-fn fault_of_job(job: &Job) -> Option<String> {
+fn job_problem(job: &Job) -> Option<String> {
     let mut problems = Problems::new();
     let _ = job.clone().apply(&JobFields::default(), &mut problems);
     let is_due = job.next_run_at.is_some();
@@ -70,7 +70,7 @@ fn fault_of_job(job: &Job) -> Option<String> {
     Some(format!("the job `{}` is not valid: {}", shown(&job.name), format_problems(&found)))
 }
 
-fn fault_of_chain(chain: &Chain) -> Option<String> {
+fn chain_problem(chain: &Chain) -> Option<String> {
     let mut problems = Problems::new();
     chain.check(&mut problems);
     let found = problems.into_result().err()?;

@@ -49,7 +49,7 @@ struct Inner {
     queue: WorkQueue,
 }
 
-/// Cheap to clone.
+/// Service for reviews and changes of agents' instructions. Cheap to clone.
 #[derive(Clone)]
 pub struct Evolution(Arc<Inner>);
 

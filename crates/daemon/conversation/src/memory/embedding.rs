@@ -97,7 +97,7 @@ struct Inner {
     has_tagger: AtomicBool,
 }
 
-/// Cheap to clone.
+/// Embedding of texts with the configured model. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Embedding(Arc<Inner>);
 

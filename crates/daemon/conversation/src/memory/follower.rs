@@ -83,7 +83,7 @@ struct Inner {
     opened: parking_lot::RwLock<Option<Arc<Index>>>,
 }
 
-/// Cheap to clone.
+/// Keeps the search index up to date with the database. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Follower(Arc<Inner>);
 
@@ -371,12 +371,12 @@ impl Follower {
         }
     }
 
-    /// Adds `found` to the index and removes those of `asked` that no longer exist.
+    /// Adds `found` to the index and removes those of `requested` that no longer exist.
     async fn apply(
         &self,
         read: &mut Read,
         index: &Arc<Index>,
-        asked: &[i64],
+        requested: &[i64],
         found: Vec<IndexedRow>,
     ) -> Result<(), MemoryError> {
         let model = &index.options().embedding_model;
@@ -387,7 +387,7 @@ impl Follower {
             vectors_by_row.entry(number).or_default().push(vector);
         }
         let removed: Vec<i64> =
-            asked.iter().copied().filter(|number| !found.iter().any(|row| row.number == *number)).collect();
+            requested.iter().copied().filter(|number| !found.iter().any(|row| row.number == *number)).collect();
         let index = Arc::clone(index);
         blocking(move || {
             let mut changes: Vec<Change<'_>> =

@@ -26,7 +26,7 @@ struct Inner {
     quota: WorkspaceQuota,
 }
 
-/// Cheap to clone.
+/// Service for the files of agents' workspaces. Cheap to clone.
 #[derive(Clone)]
 pub struct Files(Arc<Inner>);
 

@@ -35,7 +35,7 @@ struct Inner {
     purge_wake: Arc<Notify>,
 }
 
-/// Cheap to clone.
+/// Service for projects. Cheap to clone.
 #[derive(Clone)]
 pub struct Projects(Arc<Inner>);
 
@@ -50,6 +50,8 @@ impl Projects {
         Detached::new(Self(Arc::new(Inner { context, referrers: slots.create(), purge_wake: Arc::default() })))
     }
 
+    /// Creates a project.
+    ///
     /// # Errors
     /// `Invalid` with all invalid fields, `TooMany`, or a store error.
     pub async fn create(&self, wanted: ProjectChange, recorder: Recorder<Project>) -> Result<Project, ProjectError> {
@@ -89,6 +91,8 @@ impl Projects {
         Ok(store::list_projects(&mut self.0.context.db.read_snapshot().await?, status, page).await?)
     }
 
+    /// Returns a project.
+    ///
     /// # Errors
     /// `NotFound`, or a store error.
     pub async fn get(&self, id: &str) -> Result<Project, ProjectError> {
@@ -112,6 +116,8 @@ impl Projects {
         store::find_project(read, id).await?.ok_or_else(|| ProjectError::not_found(id))
     }
 
+    /// Updates a project.
+    ///
     /// # Errors
     /// `NotFound`, `Invalid`, or a store error.
     pub async fn update(&self, id: &str, change: ProjectChange) -> Result<Project, ProjectError> {

@@ -93,6 +93,8 @@ impl ToolServers {
         Ok(self.loaded().await?.0.iter().map(|loaded| self.state(loaded)).collect())
     }
 
+    /// Returns a tool server.
+    ///
     /// # Errors
     /// `NotFound`, or a store error.
     pub async fn get(&self, id: &str) -> Result<ToolServerState, ToolServerError> {

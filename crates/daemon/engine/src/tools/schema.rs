@@ -72,6 +72,8 @@ impl std::fmt::Debug for InputSchema {
 }
 
 impl InputSchema {
+    /// Compiles a JSON Schema of type `object`.
+    ///
     /// # Errors
     /// A sentence that describes the defect of the schema.
     pub fn new(value: Value) -> Result<Self, String> {

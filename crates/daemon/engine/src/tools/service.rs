@@ -17,7 +17,7 @@ use crate::workspaces::WorkspaceQuota;
 /// Maximum number of tools that all vendors accept.
 pub(crate) const MAX_TOOLS: usize = 128;
 
-/// Cheap to clone.
+/// Registry of the sources of tools. Cheap to clone.
 #[derive(Clone)]
 pub struct Tools(Arc<Inner>);
 

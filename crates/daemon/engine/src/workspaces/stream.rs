@@ -112,6 +112,8 @@ impl Workspace {
 }
 
 impl NewFile {
+    /// Appends bytes to the file.
+    ///
     /// # Errors
     /// The workspace is full, the write failed, or another writer has started the same file.
     pub fn append(&mut self, piece: &[u8]) -> Result<(), WorkspaceError> {

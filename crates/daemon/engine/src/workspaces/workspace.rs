@@ -27,6 +27,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
+    /// Opens the workspace in a folder.
+    ///
     /// # Errors
     /// The folder does not exist or is not a folder.
     pub fn open(folder: &Path) -> Result<Self, WorkspaceError> {

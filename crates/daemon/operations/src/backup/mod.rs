@@ -46,7 +46,7 @@ use worker::DailyBackup;
 
 pub use backups::{Backups, WorkReport};
 pub use error::BackupError;
-pub use kept::{KeptArchive, Work, WorkFailure, WorkKind, WorkState};
+pub use kept::{StoredArchive, Work, WorkFailure, WorkKind, WorkState};
 pub use model::{Manifest, OmittedFiles, OmittedList, RestoreReport, SecretName};
 pub use routes::{ALLOW_INCOMPLETE_HEADER, LEFT_OUT_HEADER, PASSPHRASE_HEADER, local_routes};
 pub use service::{Backup, NewArchive, Quiesce, RestoreValidators, Unreadable, WhileBusy};

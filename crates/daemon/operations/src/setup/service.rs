@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::error::SetupError;
 use super::model::Progress;
 
-/// Cheap to clone.
+/// Service for the initial setup. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Setup {
     db: Db,

@@ -75,6 +75,8 @@ impl Emulation {
         Some(user_agent.replace("CHROME", version.split('.').next().unwrap_or_default()))
     }
 
+    /// Validates the device.
+    ///
     /// # Errors
     /// Problems, each with the name of the field.
     pub fn check(&self) -> Result<(), Vec<(&'static str, String)>> {

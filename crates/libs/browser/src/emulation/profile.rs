@@ -63,6 +63,8 @@ impl std::fmt::Debug for Profile {
 }
 
 impl Profile {
+    /// Validates the profile.
+    ///
     /// # Errors
     /// Problems, each with the name of the field.
     pub fn check(&self) -> Result<(), Vec<(&'static str, String)>> {

@@ -32,6 +32,8 @@ pub struct Mock {
 pub(crate) struct Mocks(Vec<Arc<Mock>>);
 
 impl Mock {
+    /// Creates a validated mock.
+    ///
     /// # Errors
     /// Problems, each with the name of the field.
     pub fn new(

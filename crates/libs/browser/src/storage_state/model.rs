@@ -72,6 +72,8 @@ impl std::fmt::Debug for StoredItem {
 }
 
 impl StorageState {
+    /// Validates the state.
+    ///
     /// # Errors
     /// [`BrowserError::Invalid`] for an invalid state, [`BrowserError::LimitExceeded`] for one that is too large.
     pub fn check(&self) -> Result<(), BrowserError> {

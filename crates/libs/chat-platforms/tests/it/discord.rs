@@ -181,7 +181,7 @@ async fn interaction_is_used_until_it_expires() {
     assert_eq!(paths()[2..], [follow_up, "channels/1300000000000000001/messages".to_owned()]);
     clock.advance(Duration::from_secs(900));
     app.send(&to, &hello).await.unwrap();
-    assert_eq!(paths().len(), 5, "it is not tried in vain");
+    assert_eq!(paths().len(), 5, "the expired interaction is not used again");
 
     let without_bot = self::app(Some(fake.base_url()), None, Some(&fake.public_key()), &clock);
     assert!(

@@ -73,8 +73,8 @@ proptest! {
 #[tokio::test]
 async fn script_can_depend_on_the_request() {
     let script = Script::by(|request| {
-        let asked = request.body.pointer("/messages/0/content").and_then(serde_json::Value::as_str);
-        Reply::text([if asked == Some("Hello?") { "Hello." } else { "What?" }], Usage::default())
+        let prompt = request.body.pointer("/messages/0/content").and_then(serde_json::Value::as_str);
+        Reply::text([if prompt == Some("Hello?") { "Hello." } else { "What?" }], Usage::default())
     });
     let fake = FakeVendor::start(Vendor::Openai, script).await.unwrap();
     let (events, _) = read(backend(&fake, Vendor::Openai).generate(request()).await.unwrap()).await;

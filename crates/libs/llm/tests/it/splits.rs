@@ -58,7 +58,7 @@ async fn cut_everywhere(vendor: Vendor) {
             let at = positions[number];
             if at >= complete_from {
                 assert!(error.is_none(), "{vendor} {transcript:?} cut at {at}: {error:?}");
-                assert_eq!(events[..said], expected[..said], "{vendor} cut at {at}");
+                assert_eq!(events[..content_events], expected[..content_events], "{vendor} cut at {at}");
                 // Usage may be missing.
                 assert!(is_end(&events[content_events]), "{vendor} cut at {at}");
                 return;

@@ -30,6 +30,8 @@ const RESERVED: [&str; 13] = [
 pub(crate) struct OwnerHeaders(Vec<(HeaderName, Secret)>);
 
 impl OwnerHeaders {
+    /// Validates and converts headers.
+    ///
     /// # Errors
     /// [`McpError::Header`].
     pub(crate) fn new(headers: &[(String, Secret)]) -> Result<Self, McpError> {

@@ -38,7 +38,7 @@ async fn server_without_sessions_responds_with_json() {
     connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
     connection.close().await;
     assert_eq!(connection.closed().await, CloseReason::Requested);
-    let requests = server.asked();
+    let requests = server.requests();
     let call = requests.iter().find(|request| request.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"));
     assert_eq!(call.header("accept"), Some("application/json, text/event-stream"));
@@ -79,7 +79,7 @@ async fn server_with_sessions_and_streams() {
     open.send(event(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }))).expect("the stream");
     tools_changes.changed().await.expect("a change");
     connection.close().await;
-    let requests = server.asked();
+    let requests = server.requests();
     assert!(requests.iter().all(|request| request.header("authorization") == Some("Bearer s3cret")));
     let after_handshake = requests.iter().skip_while(|request| request.method_name() != "notifications/initialized");
     assert!(after_handshake.clone().count() >= 4);
@@ -114,7 +114,7 @@ async fn server_of_the_newer_protocol() {
     assert_eq!(output.text, "done");
     connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
     connection.close().await;
-    let requests = server.asked();
+    let requests = server.requests();
     let call = requests.iter().find(|request| request.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!((call.header("mcp-method"), call.header("mcp-name")), (Some("tools/call"), Some("a")));
@@ -206,7 +206,7 @@ async fn other_errors_do_not_reopen_the_session() {
     let connection = server.connect().await.expect("a connection");
     let error = connection.call_tool("a", json!({}), CallLimits::default()).await.expect_err("no output");
     assert!(matches!(error, McpError::Refused { code: -32_602, .. }), "{error:?}");
-    assert_eq!(server.asked().iter().filter(|request| request.method_name() == "initialize").count(), 1);
+    assert_eq!(server.requests().iter().filter(|request| request.method_name() == "initialize").count(), 1);
     connection.close().await;
 }
 
@@ -232,7 +232,7 @@ async fn assert_lost_session_is_reopened(refuse: impl Fn() -> Answer + Send + Sy
     let connection = server.connect().await.expect("a connection");
     let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
     assert_eq!(output.text, "done");
-    let call = server.asked().into_iter().rfind(|request| request.method_name() == "tools/call").expect("the call");
+    let call = server.requests().into_iter().rfind(|request| request.method_name() == "tools/call").expect("the call");
     assert_eq!(call.header("mcp-session-id"), Some("session-2"));
     connection.close().await;
 }

@@ -66,6 +66,8 @@ struct Interaction {
 }
 
 impl FakeDiscord {
+    /// Starts the fake on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub async fn start(token: &str) -> io::Result<Self> {

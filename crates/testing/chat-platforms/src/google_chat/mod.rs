@@ -44,6 +44,8 @@ fn to_add_on_event(event: &Value) -> Value {
 }
 
 impl FakeGoogleChat {
+    /// Starts the fake on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub async fn start(clock: Clock) -> io::Result<Self> {

@@ -33,6 +33,8 @@ pub struct FakeTeams {
 }
 
 impl FakeTeams {
+    /// Starts the fake on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub async fn start(clock: Clock) -> io::Result<Self> {

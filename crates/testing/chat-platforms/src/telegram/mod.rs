@@ -57,6 +57,8 @@ struct Stored {
 }
 
 impl FakeTelegram {
+    /// Starts the fake on a loopback port.
+    ///
     /// # Errors
     /// Binding a loopback port fails.
     pub async fn start(token: &str, secret_token: &str) -> io::Result<Self> {

@@ -54,8 +54,9 @@ fn number_after(text: &str, mark: &str) -> Option<u32> {
 
 /// Replies slowly with the number of the answered message.
 fn answer(request: &RecordedRequest) -> Reply {
-    let asked = request.body["messages"].as_array().and_then(|all| all.last()).map(ToString::to_string);
-    let number = asked.and_then(|asked| number_after(&asked, "message number ")).unwrap_or_default();
+    let last_message = request.body["messages"].as_array().and_then(|all| all.last()).map(ToString::to_string);
+    let number =
+        last_message.and_then(|last_message| number_after(&last_message, "message number ")).unwrap_or_default();
     let begin = format!("The answer to number {number} ");
     Reply::text([begin.as_str(), "is: ", "all is ", "well."], TEST_USAGE).delayed(PIECE_DELAY)
 }
@@ -281,9 +282,9 @@ async fn kills_neither_lose_messages_nor_repeat_turns() {
     }
     let settle_time = last_kill.elapsed();
     let problems = check_results(&platforms, &mut stored, messages, kills as usize).await;
-    let asked = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
+    let request_count = vendor.requests().iter().filter(|request| !request.body.is_null()).count();
     println!(
-        "{kills} kills of one of three daemons; at settle_time {settle_time:.0?} after the last one; {asked} calls of the model"
+        "{kills} kills of one of three daemons; at settle_time {settle_time:.0?} after the last one; {request_count} calls of the model"
     );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

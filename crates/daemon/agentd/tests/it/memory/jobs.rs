@@ -126,9 +126,9 @@ async fn conversation_is_summarized_by_the_model_of_the_agent() {
     assert_eq!(all[0]["source"], "insight");
     let content = all[0]["content"].as_str().expect("a content");
     assert!(content.ends_with(": Ada works at Siemens and moves to Lisbon on 3 March 2026."), "{content}");
-    let asked = talk.vendor.requests().last().expect("a request").body.clone();
-    assert!(asked.get("tools").is_none());
-    assert!(asked["messages"].to_string().contains("We decided to move to Lisbon"), "{asked}");
+    let prompt = talk.vendor.requests().last().expect("a request").body.clone();
+    assert!(prompt.get("tools").is_none());
+    assert!(prompt["messages"].to_string().contains("We decided to move to Lisbon"), "{prompt}");
     assert_eq!(run(&talk.app, GENERATE).await, tally(0, 0, 0, 0));
     // The summary is updated, not duplicated.
     chat(&talk, Some(&conversation), "And remember the cat.").await;
@@ -164,8 +164,8 @@ async fn summary_excludes_deleted_facts() {
     assert_eq!(remembered(&talk.app).await, [FACT, MOVE]);
     delete(FACT).await;
     assert_eq!(run(&talk.app, GENERATE).await, tally(1, 1, 0, 0));
-    let asked = talk.vendor.requests().last().expect("a request").body["messages"].to_string();
-    assert!(asked.contains("Lisbon") && !asked.contains("Siemens"), "even if it was said twice: {asked}");
+    let prompt = talk.vendor.requests().last().expect("a request").body["messages"].to_string();
+    assert!(prompt.contains("Lisbon") && !prompt.contains("Siemens"), "even if it was said twice: {prompt}");
     assert_eq!(remembered(&talk.app).await, [MOVE, "The owner moves to Lisbon."], "without the title");
     // A summary without remaining content is deleted.
     delete(MOVE).await;
@@ -230,9 +230,9 @@ async fn model_extracts_entities_when_configured() {
     let uses = graph["relationships"].as_array().expect("relations").iter().filter(|r| r["type"] == "uses").count();
     assert_eq!(uses, 1, "{graph}");
     assert_eq!(stats(&talk.app).await["entity_type_distribution"], json!({"language": 1, "tool": 2}));
-    let asked = talk.vendor.requests().len();
+    let call_count = talk.vendor.requests().len();
     talk.app.run_workers().await;
-    assert_eq!(talk.vendor.requests().len(), asked, "one model call per episode");
+    assert_eq!(talk.vendor.requests().len(), call_count, "one model call per episode");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{create, dump};
 use crate::hooks::{emit, settle};
-use crate::skills::{Asked, Server, app, call};
+use crate::skills::{RecordedRequest, Server, app, call};
 
 const BEARER: &str = "bearer/very+secret";
 const PASSWORD: &str = "pass word&1";
@@ -16,10 +16,10 @@ const TOKEN: &str = "query-token-0123";
 const SIGNING: &str = "0123456789abcdef0123456789abcdef";
 
 /// Returns everything in the request in several encodings.
-fn echo(asked: &Asked) -> String {
-    let all = format!("{} {:?} {}", asked.uri, asked.headers, asked.body);
-    let own = asked.headers.get("x-custom-auth").cloned().unwrap_or_default();
-    let login = asked.headers.get("authorization").cloned().unwrap_or(own);
+fn echo(received: &RecordedRequest) -> String {
+    let all = format!("{} {:?} {}", received.uri, received.headers, received.body);
+    let own = received.headers.get("x-custom-auth").cloned().unwrap_or_default();
+    let login = received.headers.get("authorization").cloned().unwrap_or(own);
     let plain = login.rsplit(' ').next().and_then(|login| STANDARD.decode(login).ok());
     let plain = plain.map(|login| String::from_utf8_lossy(&login).into_owned()).unwrap_or_default();
     let percent = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>().replace("%20", "+");
@@ -40,7 +40,7 @@ fn assert_clean(text: &str, what: &str) {
 #[tokio::test]
 async fn hook_receiver_echoing_secrets_leaves_none_stored() {
     let app = app().await;
-    let receiver = Server::start(|asked| (StatusCode::BAD_REQUEST, echo(asked)).into_response()).await;
+    let receiver = Server::start(|received| (StatusCode::BAD_REQUEST, echo(received)).into_response()).await;
     let with_login = receiver.url("/in?token=").replace("http://", "http://ada:pass%20word%261@") + TOKEN;
     let bearer = receiver.url("/in");
     for queued in [true, false] {
@@ -63,7 +63,7 @@ async fn hook_receiver_echoing_secrets_leaves_none_stored() {
             app.delete(&hook).send().await.expect_status(200);
         }
     }
-    assert!(receiver.asked().len() >= 6);
+    assert!(receiver.requests().len() >= 6);
     assert_clean(&rows_besides(&dump(&app).await, "\"X-Custom-Auth\""), "the database");
 }
 
@@ -75,11 +75,13 @@ fn rows_besides(dump: &str, but: &str) -> String {
 #[tokio::test]
 async fn http_tool_echoing_secrets_reveals_none_to_the_model() {
     let app = app().await;
-    let server = Server::start(|asked| match asked.uri.path() {
-        "/json" => axum::Json(json!({"echo": echo(asked), asked.headers["x-own"].as_str(): [asked.headers["x-own"]]}))
-            .into_response(),
-        "/redirect" => (StatusCode::FOUND, [("location", format!("/?{}", asked.headers["x-own"]))]).into_response(),
-        _ => echo(asked).into_response(),
+    let server = Server::start(|received| match received.uri.path() {
+        "/json" => {
+            axum::Json(json!({"echo": echo(received), received.headers["x-own"].as_str(): [received.headers["x-own"]]}))
+                .into_response()
+        }
+        "/redirect" => (StatusCode::FOUND, [("location", format!("/?{}", received.headers["x-own"]))]).into_response(),
+        _ => echo(received).into_response(),
     })
     .await;
     for path in ["/json", "/text", "/redirect"] {
@@ -97,21 +99,21 @@ async fn http_tool_echoing_secrets_reveals_none_to_the_model() {
     }
 }
 
-fn tool_server(asked: &Asked) -> Response {
-    let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+fn tool_server(received: &RecordedRequest) -> Response {
+    let request: Value = serde_json::from_str(&received.body).unwrap_or_default();
     let result = match request["method"].as_str().unwrap_or_default() {
         "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-            "serverInfo": {"name": echo(asked), "version": "1"}}),
+            "serverInfo": {"name": echo(received), "version": "1"}}),
         "tools/list" => {
-            json!({"tools": [{"name": "say", "description": echo(asked), "inputSchema": {"type": "object"}},
+            json!({"tools": [{"name": "say", "description": echo(received), "inputSchema": {"type": "object"}},
             {"name": "fail", "inputSchema": {"type": "object"}}, {"name": "refuse", "inputSchema": {"type": "object"}}]})
         }
         "tools/call" if request["params"]["name"] == "refuse" => {
-            let error = json!({"code": -32000, "message": echo(asked)});
+            let error = json!({"code": -32000, "message": echo(received)});
             return axum::Json(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).into_response();
         }
         "tools/call" => {
-            json!({"content": [{"type": "text", "text": echo(asked)}], "structuredContent": {"said": echo(asked)},
+            json!({"content": [{"type": "text", "text": echo(received)}], "structuredContent": {"said": echo(received)},
             "isError": request["params"]["name"] == "fail"})
         }
         "ping" => json!({}),

@@ -35,7 +35,7 @@ async fn server() -> Server {
 }
 
 fn last(server: &Server) -> Value {
-    let request = server.asked().pop().expect("a request");
+    let request = server.requests().pop().expect("a request");
     json!({"authorization": request.headers.get("authorization"), "query": request.uri.query()})
 }
 

@@ -148,7 +148,7 @@ async fn stored_result_can_be_read_to_its_end() {
 #[tokio::test]
 async fn fetched_page_is_converted_to_text() {
     let app = app().await;
-    let server = Server::start(|asked| match asked.uri.path() {
+    let server = Server::start(|received| match received.uri.path() {
         "/gone" => (axum::http::StatusCode::NOT_FOUND, "no such page").into_response(),
         "/moved" => (axum::http::StatusCode::FOUND, [("location", "/page")]).into_response(),
         "/away" => (axum::http::StatusCode::FOUND, [("location", "http://[::1]:9/")]).into_response(),
@@ -157,7 +157,7 @@ async fn fetched_page_is_converted_to_text() {
     })
     .await;
     let refused = call(&app, "http_fetch", json!({"url": server.url("/page")})).await.unwrap_err().to_string();
-    assert!(server.asked().is_empty(), "{refused}");
+    assert!(server.requests().is_empty(), "{refused}");
     let allowed = json!({"allowed_hosts": ["127.0.0.1"]});
     app.put("/api/settings/security").json(&allowed).send().await.expect_status(200);
     for path in ["/page", "/moved"] {

@@ -16,7 +16,7 @@ async fn create(app: &TestApp, request: Value) -> String {
 #[tokio::test]
 async fn request_is_filled_and_secrets_stay_hidden() {
     let app = app().await;
-    let server = Server::start(|asked| match asked.uri.path() {
+    let server = Server::start(|received| match received.uri.path() {
         "/v1/plain" => "just text".into_response(),
         _ => axum::Json(json!({"ok": true})).into_response(),
     })
@@ -31,15 +31,15 @@ async fn request_is_filled_and_secrets_stay_hidden() {
     let path = create(&app, request).await;
     let answer = call(&app, "api", json!({"item": "a b/..", "q": "x\"&y=1", "n": 5})).await.unwrap();
     assert_eq!(answer, json!({"status": 200, "content_type": "application/json", "body": {"ok": true}}));
-    let asked = server.asked().pop().unwrap();
-    assert_eq!(asked.method, "POST");
-    assert_eq!(asked.uri.to_string(), "/v1/a%20b%2F..?q=x%22%26y%3D1");
-    assert_eq!(serde_json::from_str::<Value>(&asked.body).unwrap(), json!({"q": "x\"&y=1", "n": 5}));
+    let received = server.requests().pop().unwrap();
+    assert_eq!(received.method, "POST");
+    assert_eq!(received.uri.to_string(), "/v1/a%20b%2F..?q=x%22%26y%3D1");
+    assert_eq!(serde_json::from_str::<Value>(&received.body).unwrap(), json!({"q": "x\"&y=1", "n": 5}));
     assert_eq!(
-        (asked.headers["authorization"].as_str(), asked.headers["x-trace"].as_str()),
+        (received.headers["authorization"].as_str(), received.headers["x-trace"].as_str()),
         ("Bearer hunter2", "t-a b/..")
     );
-    assert_eq!(asked.headers["content-type"], "application/json");
+    assert_eq!(received.headers["content-type"], "application/json");
     assert!(call(&app, "api", json!({"item": "..", "q": "", "n": 1})).await.unwrap_err().to_string().contains("`..`"));
 
     let shown = app.get(&path).send().await.expect_status(200);
@@ -58,9 +58,12 @@ async fn request_is_filled_and_secrets_stay_hidden() {
     let changed = app.put(&path).json(&change).send().await.expect_status(200).json();
     assert_eq!(changed["request"]["secret_headers"], json!({"authorization": {"set": true}, "x-third": {"set": true}}));
     assert_eq!(call(&app, "api", json!({})).await.unwrap()["body"], "just text");
-    let asked = server.asked().pop().unwrap();
-    assert_eq!((asked.headers["authorization"].as_str(), asked.headers["x-third"].as_str()), ("Bearer hunter2", "new"));
-    assert!(!asked.headers.contains_key("x-other") && asked.body.is_empty());
+    let received = server.requests().pop().unwrap();
+    assert_eq!(
+        (received.headers["authorization"].as_str(), received.headers["x-third"].as_str()),
+        ("Bearer hunter2", "new")
+    );
+    assert!(!received.headers.contains_key("x-other") && received.body.is_empty());
 
     let python = json!({"kind": "python", "source_code": "result = 1"});
     assert_eq!(app.put(&path).json(&python).send().await.expect_status(200).json()["request"], Value::Null);
@@ -99,11 +102,11 @@ async fn host_chosen_by_the_model_follows_the_rules_for_agents() {
     let port = server.address.port();
     let path = create(&app, json!({"method": "GET", "url": format!("http://{{{{input.host}}}}:{port}/")})).await;
     let refused = call(&app, "api", json!({"host": "127.0.0.1"})).await.unwrap_err();
-    assert!(server.asked().is_empty(), "{refused}");
+    assert!(server.requests().is_empty(), "{refused}");
     for host in ["evil.example/", "127.0.0.1/x?", "a@127.0.0.1", "127.0.0.1#"] {
         call(&app, "api", json!({"host": host})).await.expect_err(host);
     }
-    assert!(server.asked().is_empty());
+    assert!(server.requests().is_empty());
     app.put("/api/settings/security").json(&json!({"allowed_hosts": ["127.0.0.1"]})).send().await.expect_status(200);
     assert_eq!(call(&app, "api", json!({"host": "127.0.0.1"})).await.unwrap()["body"], "inside");
 
@@ -117,7 +120,7 @@ async fn trusted_request_follows_no_redirect() {
     let app = app().await;
     let inner = Server::start(|_| "inside".into_response()).await;
     let target = inner.url("/");
-    let outer = Server::start(move |asked| match asked.uri.path() {
+    let outer = Server::start(move |received| match received.uri.path() {
         "/bad" => (StatusCode::BAD_GATEWAY, "broken").into_response(),
         _ => (StatusCode::FOUND, [("location", target.clone())]).into_response(),
     })
@@ -125,7 +128,7 @@ async fn trusted_request_follows_no_redirect() {
     let path =
         create(&app, json!({"method": "GET", "url": outer.url("/"), "secret_headers": {"authorization": "s"}})).await;
     let refused = call(&app, "api", json!({})).await.unwrap_err().to_string();
-    assert!(refused.contains("redirect") && inner.asked().is_empty(), "{refused}");
+    assert!(refused.contains("redirect") && inner.requests().is_empty(), "{refused}");
     let change = json!({"request": {"method": "GET", "url": outer.url("/bad")}});
     app.put(&path).json(&change).send().await.expect_status(200);
     let answer = call(&app, "api", json!({})).await.unwrap();

@@ -91,7 +91,7 @@ pub async fn call(app: &TestApp, name: &str, input: Value) -> Result<Value, Tool
 
 /// A request that a server received.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RecordedRequest {
     pub method: Method,
     pub uri: Uri,
     pub headers: BTreeMap<String, String>,
@@ -101,34 +101,38 @@ pub struct Asked {
 /// A local web server that records its requests.
 pub struct Server {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
 impl Server {
-    pub async fn start(answer: impl Fn(&Asked) -> Response + Clone + Send + Sync + 'static) -> Self {
+    pub async fn start(answer: impl Fn(&RecordedRequest) -> Response + Clone + Send + Sync + 'static) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&asked);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&requests);
         let handler = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
             let headers =
                 headers.iter().map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()));
-            let one =
-                Asked { method, uri, headers: headers.collect(), body: String::from_utf8_lossy(&body).into_owned() };
+            let one = RecordedRequest {
+                method,
+                uri,
+                headers: headers.collect(),
+                body: String::from_utf8_lossy(&body).into_owned(),
+            };
             let response = answer(&one);
             log.lock().unwrap().push(one);
             async move { response }
         };
         tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(handler)).await });
-        Self { address, asked }
+        Self { address, requests }
     }
 
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 }
 

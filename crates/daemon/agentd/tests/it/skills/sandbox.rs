@@ -170,5 +170,5 @@ async fn code_uses_the_network_only_as_allowed() {
     app.put(SANDBOX).json(&json!({"network": false})).send().await.expect_status(200);
     let output = fetch().await.unwrap();
     assert!(output["stdout"].as_str().unwrap().contains("failed:"), "{output}");
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }

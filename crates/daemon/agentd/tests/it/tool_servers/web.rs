@@ -7,18 +7,18 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{SERVERS, act, register, status, wait_for_status};
-use crate::skills::{Asked, Server, app, call};
+use crate::skills::{RecordedRequest, Server, app, call};
 use crate::support::TestProcess;
 
 /// A server of an earlier protocol version that answers each request separately.
-fn answer(asked: &Asked) -> Response {
-    if asked.headers.get("authorization").map(String::as_str) != Some("Bearer very-secret") {
+fn answer(received: &RecordedRequest) -> Response {
+    if received.headers.get("authorization").map(String::as_str) != Some("Bearer very-secret") {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    if asked.method != "POST" {
+    if received.method != "POST" {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
-    let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+    let request: Value = serde_json::from_str(&received.body).unwrap_or_default();
     let result = match request["method"].as_str().unwrap_or_default() {
         "initialize" => json!({
             "protocolVersion": "2025-06-18",
@@ -52,7 +52,7 @@ async fn http_server_is_called_and_monitored() {
     let state = status(&app, &id).await;
     assert_eq!((&state["process_id"], &state["sandbox"]), (&Value::Null, &Value::Null));
     // Without a connection the server is pinged at intervals.
-    let pings = || server.asked().iter().filter(|asked| asked.body.contains("\"ping\"")).count();
+    let pings = || server.requests().iter().filter(|received| received.body.contains("\"ping\"")).count();
     app.run_workers().await;
     // Connecting a connected server pings it immediately.
     let before = pings();

@@ -100,8 +100,8 @@ async fn tools_with_external_effects_require_approval_after_a_web_page() {
         bench.answer(&approval, "reject").await;
         assert_eq!(stream.collect().await.last().expect("an end").event, "done");
     }
-    assert_eq!(api.asked().len(), 0, "nothing was sent");
-    assert!(server.asked().iter().all(|request| request.uri.path() == "/page"));
+    assert_eq!(api.requests().len(), 0, "nothing was sent");
+    assert!(server.requests().iter().all(|request| request.uri.path() == "/page"));
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn requests_that_disclose_nothing_new_need_no_approval() {
     // The user named the host.
     let events = bench.talk.exchange(&json!({"content": format!("Search {}", server.url("/"))})).await;
     assert!(!kinds(&events).contains(&"approval_request"), "{events:?}");
-    assert_eq!(server.asked().len(), 5);
+    assert_eq!(server.requests().len(), 5);
 }
 
 #[tokio::test]

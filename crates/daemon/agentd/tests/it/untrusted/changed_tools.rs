@@ -12,11 +12,11 @@ const SERVERS: &str = "/api/settings/skills/mcp";
 /// Starts an HTTP tool server with one tool that the test can change.
 async fn tool_server(tool: &Arc<Mutex<Value>>) -> Server {
     let tool = Arc::clone(tool);
-    Server::start(move |asked| {
-        if asked.method != "POST" {
+    Server::start(move |received| {
+        if received.method != "POST" {
             return StatusCode::METHOD_NOT_ALLOWED.into_response();
         }
-        let request: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+        let request: Value = serde_json::from_str(&received.body).unwrap_or_default();
         let result = match request["method"].as_str().unwrap_or_default() {
             "initialize" => json!({
                 "protocolVersion": "2025-06-18",
@@ -61,7 +61,7 @@ async fn approve_after_change(change: Value, notice: &str) -> (String, usize) {
     bench.answer(&approval, "approve").await;
     let events = stream.collect().await;
     let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
-    let calls = server.asked().iter().filter(|asked| asked.body.contains("tools/call")).count();
+    let calls = server.requests().iter().filter(|received| received.body.contains("tools/call")).count();
     (result["output"].to_string(), calls)
 }
 

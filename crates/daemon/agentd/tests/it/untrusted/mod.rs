@@ -51,8 +51,9 @@ fn is_summary(body: &Value) -> bool {
 async fn pages() -> Server {
     Server::start(|request| match request.uri.path() {
         "/missing" => (axum::http::StatusCode::NOT_FOUND, HOSTILE).into_response(),
-        path => format!("{HOSTILE} at {path}, see http://{}/linked?from=page.", request.headers["host"])
-            .into_response(),
+        path => {
+            format!("{HOSTILE} at {path}, see http://{}/linked?from=page.", request.headers["host"]).into_response()
+        }
     })
     .await
 }

@@ -19,6 +19,8 @@ const MAX_RENDERED: usize = 64 * 1024;
 pub struct Template(Pieces<Vec<String>>);
 
 impl Template {
+    /// Parses a template.
+    ///
     /// # Errors
     /// The text is too long, or a placeholder is not a field of an event. The message is a predicate that follows the
     /// field name.

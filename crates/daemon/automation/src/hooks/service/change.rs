@@ -32,6 +32,8 @@ impl Hooks {
         Ok(store::list_hooks(&mut read, &database).await?)
     }
 
+    /// Returns a hook.
+    ///
     /// # Errors
     /// `NotFound`, or the database is unavailable.
     pub async fn get(&self, id: &HookId) -> Result<Hook, HookError> {
@@ -172,7 +174,7 @@ impl Hooks {
     fn check_address(&self, hook: &Hook, before: Option<&Target>) -> Result<(), HookError> {
         if let Action::Builtin(BuiltinAction::SendToChannel { target, .. }) = &hook.action
             && Some(target) != before
-            && let Some(fault) = self.dependencies().notify.fault_of(target)
+            && let Some(fault) = self.dependencies().notify.target_problem(target)
         {
             return Err(bad_config("channel", fault));
         }

@@ -94,7 +94,7 @@ struct Inner {
     counters: Counters,
 }
 
-/// Cheap to clone.
+/// Service for hooks, their executions and deliveries. Cheap to clone.
 #[derive(Clone)]
 pub struct Hooks(Arc<Inner>);
 

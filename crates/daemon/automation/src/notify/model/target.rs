@@ -11,7 +11,7 @@ const MAX_CHANNEL: usize = 2048;
 
 /// Target of a message: `email:<address>`, `webhook:<url>`, `push:` or `<platform>:<channel>`. `email:` alone selects
 /// the address in the profile, `push:` all registered devices, and `push:<id>` one device. Whether the platform is
-/// configured is checked when a target is stored ([`Notify::fault_of`](crate::notify::Notify::fault_of)) and when a
+/// configured is checked when a target is stored ([`Notify::target_problem`](crate::notify::Notify::target_problem)) and when a
 /// message is sent.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Target {

@@ -59,6 +59,8 @@ impl Scheduler {
         self.0.context.db.write(work).await
     }
 
+    /// Returns a chain.
+    ///
     /// # Errors
     /// `ChainNotFound`, or a store error.
     pub async fn get_chain(&self, id: &ChainId) -> Result<Chain, SchedulerError> {

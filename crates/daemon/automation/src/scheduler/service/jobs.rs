@@ -166,7 +166,7 @@ impl Scheduler {
                 evaluated.err().map(|refusal| refusal.to_string())
             }
             // Faults of the target itself are already reported.
-            _ => self.0.notify.fault_of(&target).filter(|_| target.fault().is_none()),
+            _ => self.0.notify.target_problem(&target).filter(|_| target.fault().is_none()),
         };
         if let Some(fault) = fault {
             problems.add("delivery.channel", fault);
@@ -252,6 +252,8 @@ impl Scheduler {
         Ok(job)
     }
 
+    /// Returns a job.
+    ///
     /// # Errors
     /// `JobNotFound`, or a store error.
     pub async fn get(&self, id: &JobId) -> Result<Job, SchedulerError> {

@@ -109,7 +109,7 @@ struct Inner {
     has_started: AtomicBool,
 }
 
-/// Cheap to clone.
+/// Service for jobs, runs and chains. Cheap to clone.
 #[derive(Clone)]
 pub struct Scheduler(Arc<Inner>);
 

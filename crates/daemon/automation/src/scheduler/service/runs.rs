@@ -88,6 +88,8 @@ impl Scheduler {
         Ok(runs::list_runs(&mut read, job, status, page).await?)
     }
 
+    /// Returns a run of a job.
+    ///
     /// # Errors
     /// `JobNotFound`, `RunNotFound`, or a store error.
     pub async fn get_run(&self, job: &JobId, id: &RunId) -> Result<Run, SchedulerError> {

@@ -26,6 +26,8 @@ enum Placeholder {
 pub(crate) struct Template(Pieces<Placeholder>);
 
 impl Template {
+    /// Parses a template.
+    ///
     /// # Errors
     /// The problem, as a predicate that follows the field name.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {

@@ -80,7 +80,7 @@ struct Inner {
     purge_wake: Arc<Notify>,
 }
 
-/// Cheap to clone.
+/// Service for conversations and messages. Cheap to clone.
 #[derive(Clone)]
 pub struct Chat(Arc<Inner>);
 
@@ -95,6 +95,8 @@ impl Chat {
         Detached::new(Self(Arc::new(Inner { context, agents, projects, engine, purge_wake: Arc::default() })))
     }
 
+    /// Creates a conversation.
+    ///
     /// # Errors
     /// `Invalid`, the agent or project is unknown, or the database fails.
     pub async fn create(
@@ -172,6 +174,8 @@ impl Chat {
         Ok(store::list_conversations(&mut read, &filter, page).await?)
     }
 
+    /// Returns a conversation.
+    ///
     /// # Errors
     /// `ConversationNotFound`, or the database fails.
     pub async fn get(&self, id: &ConversationId) -> Result<Conversation, ChatError> {
@@ -203,6 +207,8 @@ impl Chat {
         Ok((conversation, messages))
     }
 
+    /// Updates a conversation.
+    ///
     /// # Errors
     /// `Invalid`, `ConversationNotFound`, the project is unknown, or the database fails.
     pub async fn update(&self, id: &ConversationId, change: UpdateConversation) -> Result<Conversation, ChatError> {

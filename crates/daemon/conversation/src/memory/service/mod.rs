@@ -67,7 +67,7 @@ struct Inner {
     followed: parking_lot::Mutex<Followed>,
 }
 
-/// Cheap to clone.
+/// Service for episodes, search and entities. Cheap to clone.
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
 

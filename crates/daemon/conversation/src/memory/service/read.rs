@@ -68,6 +68,8 @@ pub struct Statistics {
 }
 
 impl Memory {
+    /// Returns an episode.
+    ///
     /// # Errors
     /// `NotFound`, or the database fails.
     pub async fn get(&self, id: &str) -> Result<Episode, MemoryError> {
@@ -210,6 +212,8 @@ impl Memory {
         }
     }
 
+    /// Returns statistics about all episodes.
+    ///
     /// # Errors
     /// The database fails.
     pub async fn statistics(&self) -> Result<Statistics, MemoryError> {

@@ -72,6 +72,8 @@ impl From<SearchMode> for Mode {
 }
 
 impl Memory {
+    /// Searches episodes.
+    ///
     /// # Errors
     /// The agent is unknown, `NoEmbedder` for a semantic search, or the index or the database fails.
     pub async fn search(&self, search: &Search) -> Result<SearchPage, MemoryError> {

@@ -109,7 +109,7 @@ struct Inner {
     purge_wake: Arc<Notify>,
 }
 
-/// Cheap to clone.
+/// Service for agents. Cheap to clone.
 #[derive(Clone)]
 pub struct Agents(Arc<Inner>);
 

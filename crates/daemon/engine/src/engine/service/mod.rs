@@ -43,7 +43,7 @@ const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that a cancellation waits for the end of the turn.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Cheap to clone.
+/// Service that runs turns. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine(Arc<EngineState>);
 

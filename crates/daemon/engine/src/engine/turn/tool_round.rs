@@ -374,7 +374,7 @@ pub(super) fn check_decision(
     if fingerprint(&progress.call.name, &progress.call.input) != decision.input_sha256 {
         return Err(Outcome::failed("the call differs from the approved one, so it was not run"));
     }
-    if progress.tool_fingerprint.as_ref().is_some_and(|asked| *asked != fingerprint_of(tool.as_ref())) {
+    if progress.tool_fingerprint.as_ref().is_some_and(|approved| *approved != fingerprint_of(tool.as_ref())) {
         return Err(Outcome::failed(
             "the tool changed after the approval was requested, so it was not run; call it again",
         ));

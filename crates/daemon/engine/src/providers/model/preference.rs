@@ -82,6 +82,8 @@ pub(crate) enum Choice {
     Local,
 }
 
+/// Chooses a provider and model for a preference.
+///
 /// # Errors
 /// A sentence that describes what is missing and how to fix it.
 pub(crate) fn choose(preference: ModelPreference, candidates: &Candidates<'_>) -> Result<Choice, String> {

@@ -102,6 +102,8 @@ impl CustomTools {
         Ok(self.loaded().await?.0.iter().map(|loaded| self.listed(loaded)).collect())
     }
 
+    /// Returns a custom tool.
+    ///
     /// # Errors
     /// `NotFound`, or a store error.
     pub async fn get(&self, id: &str) -> Result<ListedTool, ToolsError> {

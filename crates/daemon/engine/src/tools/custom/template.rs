@@ -11,6 +11,8 @@ use serde_json::{Map, Value};
 pub(super) struct Template(Pieces<Vec<String>>);
 
 impl Template {
+    /// Parses a template.
+    ///
     /// # Errors
     /// A sentence that describes the invalid placeholder.
     pub(super) fn parse(text: &str) -> Result<Self, String> {

@@ -86,6 +86,8 @@ impl Browser {
         Ok(known)
     }
 
+    /// Deletes a login state.
+    ///
     /// # Errors
     /// No state has this name.
     pub async fn delete_auth_state(&self, name: &str) -> Result<(), BrowserError> {

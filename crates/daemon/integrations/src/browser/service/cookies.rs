@@ -27,6 +27,8 @@ impl Browser {
         Ok(session.context().cookies().await?)
     }
 
+    /// Deletes all cookies of the running browser.
+    ///
     /// # Errors
     /// The browser does not respond.
     pub async fn clear_cookies(&self) -> Result<(), BrowserError> {

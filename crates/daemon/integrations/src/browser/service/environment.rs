@@ -19,6 +19,8 @@ impl Browser {
         self.environment().requests(filter)
     }
 
+    /// Starts recording a HAR.
+    ///
     /// # Errors
     /// A recording is running, or the browser fails.
     pub async fn start_har(&self) -> Result<(), BrowserError> {
@@ -72,6 +74,8 @@ impl Browser {
         Ok(removed)
     }
 
+    /// Changes the emulated device.
+    ///
     /// # Errors
     /// The device is invalid, or the browser fails.
     pub async fn emulate(&self, emulation: Emulation) -> Result<Emulation, BrowserError> {
@@ -93,6 +97,8 @@ impl Browser {
         }
     }
 
+    /// Changes the browser profile.
+    ///
     /// # Errors
     /// The profile is invalid, or the browser fails; the profile is unchanged then.
     pub async fn change_profile(&self, change: ProfileChange) -> Result<Profile, BrowserError> {

@@ -49,6 +49,8 @@ impl Permits {
         Ok(ViewerPermit(share.into_iter().chain([permit]).collect()))
     }
 
+    /// Acquires the permit for encoding a video.
+    ///
     /// # Errors
     /// `VideoInProgress` if none is free.
     pub(super) fn video(&self) -> Result<OwnedSemaphorePermit, BrowserError> {

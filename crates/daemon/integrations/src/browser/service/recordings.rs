@@ -70,6 +70,8 @@ impl Browser {
         blocking(move || files.picture(&id, index)).await?.ok_or(BrowserError::RecordingNotFound)
     }
 
+    /// Deletes a recording.
+    ///
     /// # Errors
     /// The recording does not exist, is running, or cannot be deleted.
     pub async fn delete_recording(&self, id: &RecordingId) -> Result<(), BrowserError> {

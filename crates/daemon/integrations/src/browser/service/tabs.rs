@@ -56,6 +56,8 @@ impl Browser {
         Ok(listed(&session, actor, &tab).await)
     }
 
+    /// Closes a tab.
+    ///
     /// # Errors
     /// The tab does not exist, or no browser is running.
     pub async fn close_tab(&self, tab_id: &str) -> Result<(), BrowserError> {

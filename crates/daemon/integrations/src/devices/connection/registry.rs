@@ -22,7 +22,7 @@ struct State {
     closers: Vec<Ending>,
 }
 
-/// Cheap to clone.
+/// Registry of connected devices. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Connections(Arc<Inner>);
 

@@ -33,7 +33,7 @@ struct Inner {
     connections: Connections,
 }
 
-/// Cheap to clone.
+/// Service for devices and pairing codes. Cheap to clone.
 #[derive(Clone)]
 pub struct Devices(Arc<Inner>);
 

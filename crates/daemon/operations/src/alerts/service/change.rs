@@ -48,7 +48,7 @@ impl Alerts {
                 let evaluated = self.0.sources.settings.policy().current().check_url(url, Trust::Owner);
                 evaluated.err().map(|refusal| refusal.to_string())
             }
-            _ => self.0.sources.notify.fault_of(&target),
+            _ => self.0.sources.notify.target_problem(&target),
         };
         if let Some(fault) = fault {
             problems.add("delivery.url", fault);

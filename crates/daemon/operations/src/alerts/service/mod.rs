@@ -80,7 +80,7 @@ struct Inner {
     wake: Arc<tokio::sync::Notify>,
 }
 
-/// Cheap to clone.
+/// Service for alerts. Cheap to clone.
 #[derive(Clone)]
 pub struct Alerts(Arc<Inner>);
 
@@ -181,6 +181,8 @@ impl Alerts {
         Ok(AlertState::ALL.into_iter().map(count).collect())
     }
 
+    /// Returns an alert with its current value.
+    ///
     /// # Errors
     /// `NotFound`, or the database fails.
     pub async fn get(&self, id: &AlertId) -> Result<AlertWithValue, AlertError> {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::backup::error::BackupError;
-use crate::backup::kept::{KeptArchive, KeptFolder, Partial, Work, WorkKind, WorkState, remove_abandoned_parts};
+use crate::backup::kept::{BackupFolder, Partial, StoredArchive, Work, WorkKind, WorkState, remove_abandoned_parts};
 use crate::backup::model::SecretName;
 use crate::backup::sealing;
 use crate::backup::service::{Backup, NewArchive, Turn, Unreadable, blocking};
@@ -28,7 +28,7 @@ use crate::backup::settings::BackupSettings;
 /// Maximum number of stored archives; protects against runaway scripts.
 pub(crate) const MAX_ARCHIVES: usize = 50;
 
-/// Cheap to clone.
+/// Service for stored backups. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Backups {
     backup: Backup,
@@ -97,7 +97,7 @@ impl Backups {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub async fn list(&self) -> Result<Vec<KeptArchive>, BackupError> {
+    pub async fn list(&self) -> Result<Vec<StoredArchive>, BackupError> {
         let folder = self.folder()?;
         blocking(move || {
             remove_abandoned_parts(&folder);
@@ -110,11 +110,13 @@ impl Backups {
     ///
     /// # Errors
     /// `NotFound`.
-    pub async fn open(&self, name: String) -> Result<(KeptArchive, File), BackupError> {
+    pub async fn open(&self, name: String) -> Result<(StoredArchive, File), BackupError> {
         let folder = self.folder()?;
         blocking(move || folder.find(&name)).await
     }
 
+    /// Deletes a stored backup.
+    ///
     /// # Errors
     /// `NotFound`, or the file cannot be deleted.
     pub async fn delete(&self, name: String) -> Result<(), BackupError> {
@@ -198,7 +200,7 @@ impl Backups {
             space = Ok(space?);
         }
         let name =
-            if is_daily { KeptArchive::daily_name(now, &suffix) } else { KeptArchive::manual_name(now, &suffix) };
+            if is_daily { StoredArchive::daily_name(now, &suffix) } else { StoredArchive::manual_name(now, &suffix) };
         let work = self.start_work(folder, WorkKind::Backup, name, Vec::new()).await?;
         let recorded = work.clone();
         let record = async move |tx: &mut Tx| recorder.record(tx, &recorded).await;
@@ -239,7 +241,7 @@ impl Backups {
         name: String,
         wanted: BackupRequest,
         space: u64,
-    ) -> Result<KeptArchive, BackupError> {
+    ) -> Result<StoredArchive, BackupError> {
         let (folder, is_daily) = (self.folder()?, wanted.unless_since.is_some());
         let created = self.backup.create_in_turn(turn, wanted.passphrase, wanted.unreadable).await?;
         let NewArchive { stream, .. } = created;
@@ -254,7 +256,7 @@ impl Backups {
     }
 
     /// Renames a partial archive to its final name, unless other archives used up the space meanwhile.
-    async fn keep(&self, partial: Partial, name: String, is_daily: bool) -> Result<KeptArchive, BackupError> {
+    async fn keep(&self, partial: Partial, name: String, is_daily: bool) -> Result<StoredArchive, BackupError> {
         let _one_at_a_time = self.finalizing.lock().await;
         let (folder, settings) = (self.folder()?, self.settings.get::<BackupSettings>().await?);
         let mut kept = self.list().await?;
@@ -266,7 +268,7 @@ impl Backups {
         blocking(move || folder.find(&name).map(|(kept, _)| kept)).await
     }
 
-    async fn report_created(&self, work: &Work, is_daily: bool, outcome: &Result<KeptArchive, BackupError>) {
+    async fn report_created(&self, work: &Work, is_daily: bool, outcome: &Result<StoredArchive, BackupError>) {
         match outcome {
             Ok(kept) => {
                 tracing::info!(name = kept.name, bytes = kept.size_bytes, "backup created");
@@ -293,7 +295,7 @@ impl Backups {
     async fn delete_old(&self, keep: u32) {
         let forget = async {
             let now = self.context.clock.now();
-            let mut old: Vec<_> = self.list().await?.into_iter().filter(KeptArchive::is_daily).collect();
+            let mut old: Vec<_> = self.list().await?.into_iter().filter(StoredArchive::is_daily).collect();
             // A backup made while the clock was ahead must not count as the newest for years.
             old.sort_by_key(|kept| kept.manifest.created_at > now);
             for kept in old.into_iter().skip(usize::try_from(keep).unwrap_or(usize::MAX)) {
@@ -308,7 +310,7 @@ impl Backups {
 
     async fn start_work(
         &self,
-        folder: KeptFolder,
+        folder: BackupFolder,
         kind: WorkKind,
         name: String,
         secrets: Vec<SecretName>,
@@ -341,8 +343,8 @@ impl Backups {
         }
     }
 
-    fn folder(&self) -> Result<KeptFolder, BackupError> {
-        KeptFolder::open(&self.context.data_dir)
+    fn folder(&self) -> Result<BackupFolder, BackupError> {
+        BackupFolder::open(&self.context.data_dir)
     }
 
     /// Returns a random suffix for names.
@@ -359,12 +361,12 @@ fn failure(work: &Work, error: &BackupError) -> Value {
 
 /// Returns whether a daily backup was made since `since`. Backups with future timestamps were made while the clock was
 /// ahead and do not count.
-pub(crate) fn has_daily(kept: &[KeptArchive], since: Timestamp, now: Timestamp) -> bool {
+pub(crate) fn has_daily(kept: &[StoredArchive], since: Timestamp, now: Timestamp) -> bool {
     kept.iter().any(|kept| kept.is_daily() && (since..=now).contains(&kept.manifest.created_at))
 }
 
 /// Returns the maximum size of another archive.
-fn remaining_space(kept: &[KeptArchive], settings: &BackupSettings, is_daily: bool) -> Result<u64, BackupError> {
+fn remaining_space(kept: &[StoredArchive], settings: &BackupSettings, is_daily: bool) -> Result<u64, BackupError> {
     // A daily backup replaces an older one.
     let replaces_older = is_daily && kept.iter().filter(|kept| kept.is_daily()).count() >= settings.keep as usize;
     if kept.len() >= MAX_ARCHIVES + usize::from(replaces_older) {

@@ -6,7 +6,7 @@ use futures_util::{Stream, StreamExt};
 use super::{Backups, remaining_space};
 use crate::backup::archive::{read_manifest, sha256_of, verify};
 use crate::backup::error::BackupError;
-use crate::backup::kept::{KeptArchive, Partial};
+use crate::backup::kept::{Partial, StoredArchive};
 use crate::backup::service::{STALL_TIMEOUT, blocking};
 use crate::backup::settings::BackupSettings;
 
@@ -16,7 +16,7 @@ impl Backups {
     ///
     /// # Errors
     /// The archive is invalid; `Uploading`, `TooMany`, `Full`, or the disk fails.
-    pub(crate) async fn upload<S, E>(&self, archive: S) -> Result<KeptArchive, BackupError>
+    pub(crate) async fn upload<S, E>(&self, archive: S) -> Result<StoredArchive, BackupError>
     where
         S: Stream<Item = Result<Bytes, E>> + Send,
     {
@@ -41,7 +41,7 @@ impl Backups {
             read_manifest(beginning)?;
             let hash = sha256_of(again).map_err(BackupError::files("the backup"))?;
             let hash = hash.get(..12).unwrap_or_default();
-            Ok(KeptArchive::uploaded_name(summary.manifest.created_at, hash))
+            Ok(StoredArchive::uploaded_name(summary.manifest.created_at, hash))
         };
         let name = blocking(checking).await?;
         let kept = self.keep(partial, name, false).await?;

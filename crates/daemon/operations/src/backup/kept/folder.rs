@@ -22,13 +22,13 @@ const DAILY_PREFIX: &str = "daily-";
 
 /// Stored archive.
 #[derive(Debug, Clone)]
-pub struct KeptArchive {
+pub struct StoredArchive {
     pub name: String,
     pub size_bytes: u64,
     pub manifest: Manifest,
 }
 
-impl KeptArchive {
+impl StoredArchive {
     /// Returns whether it is a scheduled backup.
     #[must_use]
     pub fn is_daily(&self) -> bool {
@@ -60,11 +60,13 @@ fn is_archive_name(name: &str) -> bool {
     name.len() <= 120 && name.ends_with(EXTENSION) && !name.starts_with('.') && name.bytes().all(is_plain)
 }
 
-/// Cheap to clone.
+/// Folder of the stored backups. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct KeptFolder(PathBuf);
+pub(crate) struct BackupFolder(PathBuf);
 
-impl KeptFolder {
+impl BackupFolder {
+    /// Opens the folder of stored backups, and creates it if necessary.
+    ///
     /// # Errors
     /// The folder cannot be created.
     pub(crate) fn open(data_dir: &DataDir) -> Result<Self, BackupError> {
@@ -78,7 +80,7 @@ impl KeptFolder {
     }
 
     /// Returns all archives, newest first. Blocks.
-    pub(crate) fn list(&self) -> Result<Vec<KeptArchive>, BackupError> {
+    pub(crate) fn list(&self) -> Result<Vec<StoredArchive>, BackupError> {
         let entries = fs::read_dir(&self.0).map_err(BackupError::files("the folder of backups"))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let archives = names.filter(|name| is_archive_name(name)).filter_map(|name| match self.find(&name) {
@@ -88,13 +90,13 @@ impl KeptFolder {
                 None
             }
         });
-        let mut found: Vec<KeptArchive> = archives.take(MAX_LISTED).collect();
+        let mut found: Vec<StoredArchive> = archives.take(MAX_LISTED).collect();
         found.sort_by(|a, b| (b.manifest.created_at, &b.name).cmp(&(a.manifest.created_at, &a.name)));
         Ok(found)
     }
 
     /// Returns one archive, opened at its beginning. Blocks.
-    pub(crate) fn find(&self, name: &str) -> Result<(KeptArchive, File), BackupError> {
+    pub(crate) fn find(&self, name: &str) -> Result<(StoredArchive, File), BackupError> {
         let missing = || BackupError::NotFound;
         if !is_archive_name(name) {
             return Err(missing());
@@ -108,7 +110,7 @@ impl KeptFolder {
         }
         let manifest = read_manifest(&file)?;
         file.rewind().map_err(BackupError::files("the backup"))?;
-        Ok((KeptArchive { name: name.to_owned(), size_bytes: metadata.len(), manifest }, file))
+        Ok((StoredArchive { name: name.to_owned(), size_bytes: metadata.len(), manifest }, file))
     }
 
     /// Deletes an archive. Blocks.
@@ -128,8 +130,8 @@ mod tests {
     #[test]
     fn archive_name_cannot_leave_the_folder() {
         let time = Timestamp::parse("2026-01-05T09:00:00.123Z").unwrap();
-        assert_eq!(KeptArchive::manual_name(time, "abc"), "backup-2026-01-05T09-00-00-abc.tar.gz");
-        for name in [&KeptArchive::daily_name(time, "x"), &KeptArchive::uploaded_name(time, "x"), "my_own.tar.gz"] {
+        assert_eq!(StoredArchive::manual_name(time, "abc"), "backup-2026-01-05T09-00-00-abc.tar.gz");
+        for name in [&StoredArchive::daily_name(time, "x"), &StoredArchive::uploaded_name(time, "x"), "my_own.tar.gz"] {
             assert!(is_archive_name(name), "{name}");
         }
         let long = format!("{}.tar.gz", "x".repeat(200));

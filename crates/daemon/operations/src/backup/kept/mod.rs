@@ -4,7 +4,7 @@ mod folder;
 mod partial;
 mod work;
 
-pub use folder::KeptArchive;
-pub(super) use folder::KeptFolder;
+pub(super) use folder::BackupFolder;
+pub use folder::StoredArchive;
 pub(super) use partial::{Partial, remove_abandoned_parts};
 pub use work::{Work, WorkFailure, WorkKind, WorkState};

@@ -10,7 +10,7 @@ use agentd_core::runtime::FileLock;
 use rustix::fs::{FlockOperation, flock};
 use tokio::io::AsyncWriteExt;
 
-use super::folder::KeptFolder;
+use super::folder::BackupFolder;
 use crate::backup::archive::DiskGuard;
 use crate::backup::error::BackupError;
 
@@ -34,13 +34,15 @@ impl Partial {
     ///
     /// # Errors
     /// The file cannot be created.
-    pub(crate) fn create(folder: &KeptFolder, id: &str, limit: u64) -> Result<Self, BackupError> {
+    pub(crate) fn create(folder: &BackupFolder, id: &str, limit: u64) -> Result<Self, BackupError> {
         let path = folder.path().join(format!(".{id}{EXTENSION}"));
         let disk_guard = DiskGuard::of(folder.path()).map_err(BackupError::files(FILE_DESCRIPTION))?;
         let file = tokio::fs::File::from_std(create_locked(&path).map_err(BackupError::files(FILE_DESCRIPTION))?);
         Ok(Self { path, file, disk_guard, limit, written: 0, is_kept: false })
     }
 
+    /// Writes bytes to the archive.
+    ///
     /// # Errors
     /// The disk is full or the limit is reached.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
@@ -95,7 +97,7 @@ impl Drop for Partial {
 }
 
 /// Removes partial archives of killed daemons. Blocks.
-pub(crate) fn remove_abandoned_parts(folder: &KeptFolder) {
+pub(crate) fn remove_abandoned_parts(folder: &BackupFolder) {
     let entries = fs::read_dir(folder.path()).into_iter().flatten().flatten();
     let is_partial = |name: &str| name.starts_with('.') && name.ends_with(EXTENSION);
     let is_part = |entry: &fs::DirEntry| {
@@ -121,7 +123,7 @@ mod tests {
     #[tokio::test]
     async fn only_abandoned_partial_archives_are_removed() {
         let root = tempfile::tempdir().unwrap();
-        let folder = KeptFolder::open(&DataDir::open(&root.path().join("data")).unwrap()).unwrap();
+        let folder = BackupFolder::open(&DataDir::open(&root.path().join("data")).unwrap()).unwrap();
         let mut partial = Partial::create(&folder, "one", 10).unwrap();
         partial.write(b"12345").await.unwrap();
         fs::write(folder.path().join(".two.partial"), "left").unwrap();

@@ -9,7 +9,7 @@ use agentd_base::{DomainError, ErrorKind, Timestamp};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::folder::KeptFolder;
+use super::folder::BackupFolder;
 use crate::backup::error::BackupError;
 use crate::backup::model::SecretName;
 
@@ -80,7 +80,7 @@ impl WorkFailure {
     }
 }
 
-impl KeptFolder {
+impl BackupFolder {
     /// Reads the state. Blocks.
     pub(crate) fn read_work(&self) -> Result<Option<Work>, BackupError> {
         match fs::read(self.path().join(FILE_NAME)) {

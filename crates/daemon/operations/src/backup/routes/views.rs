@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::backup::backups::WorkReport;
-use crate::backup::kept::{KeptArchive, Work, WorkFailure, WorkKind, WorkState};
+use crate::backup::kept::{StoredArchive, Work, WorkFailure, WorkKind, WorkState};
 use crate::backup::model::SecretName;
 
 /// Stored backup, as described by its manifest.
@@ -32,8 +32,8 @@ pub(super) struct BackupView {
     daily: bool,
 }
 
-impl From<KeptArchive> for BackupView {
-    fn from(kept: KeptArchive) -> Self {
+impl From<StoredArchive> for BackupView {
+    fn from(kept: StoredArchive) -> Self {
         let daily = kept.is_daily();
         let manifest = kept.manifest;
         Self {

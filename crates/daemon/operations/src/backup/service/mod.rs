@@ -21,7 +21,7 @@ use tokio::io::AsyncSeekExt;
 use super::archive::{self, Source, Unpacked, pipe};
 use super::error::BackupError;
 use super::journal::{Leftover, PreparedRestore, SealedSecret, find_leftover, has_traces};
-use super::kept::KeptFolder;
+use super::kept::BackupFolder;
 use super::model::{DATABASE, FORMAT, FORMAT_VERSION, Manifest, OmittedFiles, RestoreReport, SecretName, StoredSecret};
 use super::sealing;
 pub use interrupted::WhileBusy;
@@ -58,7 +58,7 @@ pub trait Quiesce: Send + Sync {
     fn quiesce(&self) -> BoxFuture<'_, Result<Box<dyn Send + Sync>, String>>;
 }
 
-/// Cheap to clone.
+/// Service that creates and restores archives. Cheap to clone.
 #[derive(Clone)]
 pub struct Backup {
     db: Db,
@@ -286,7 +286,7 @@ impl Backup {
 
     /// Cleans up after a completed restore.
     async fn finish(&self, waiting: PreparedRestore) -> Result<(), BackupError> {
-        self.update_work(KeptFolder::mark_restore_finished).await;
+        self.update_work(BackupFolder::mark_restore_finished).await;
         blocking(move || waiting.remove()).await
     }
 
@@ -299,9 +299,12 @@ impl Backup {
     }
 
     /// Updates the stored operation state. A failure, for example on a full disk, only affects what is shown.
-    async fn update_work(&self, note: impl FnOnce(&KeptFolder, Timestamp) -> Result<(), BackupError> + Send + 'static) {
+    async fn update_work(
+        &self,
+        note: impl FnOnce(&BackupFolder, Timestamp) -> Result<(), BackupError> + Send + 'static,
+    ) {
         let (data_dir, now) = (Arc::clone(&self.data_dir), self.clock.now());
-        if let Err(error) = blocking(move || note(&KeptFolder::open(&data_dir)?, now)).await {
+        if let Err(error) = blocking(move || note(&BackupFolder::open(&data_dir)?, now)).await {
             tracing::error!(%error, "failed to store the result of a backup operation");
         }
     }

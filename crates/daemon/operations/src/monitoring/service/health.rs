@@ -63,7 +63,7 @@ impl Monitoring {
                 (ComponentHealth::unhealthy(message), Some(elapsed))
             }
         };
-        *self.components.asked.lock() = Some((self.context.clock.now(), found));
+        *self.components.cached_health.lock() = Some((self.context.clock.now(), found));
         let mut last = self.components.last.lock().await;
         let found = self.collect_components().await;
         Ok(last.insert(found).clone())
@@ -145,7 +145,7 @@ impl Monitoring {
             return (health, all.latency.quantile_ms(0.95));
         }
         let now = self.context.clock.now();
-        match &*self.components.asked.lock() {
+        match &*self.components.cached_health.lock() {
             Some((at, found)) if *at <= now && now.since(*at) < WINDOW => found.clone(),
             _ => {
                 let message = "No model was called in the last five minutes; check the default provider with POST /api/monitoring/health/check";

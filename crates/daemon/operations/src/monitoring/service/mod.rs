@@ -50,6 +50,8 @@ pub trait ReportsBootstrap: Send + Sync {
 
 /// Reports the depth of a domain's own queue.
 pub trait ReportsQueue: Send + Sync {
+    /// Returns the depth of the queue.
+    ///
     /// # Errors
     /// The database is unavailable.
     fn depth(&self) -> BoxFuture<'_, Result<QueueDepth, StoreError>>;
@@ -84,7 +86,7 @@ struct Components {
     checks: Vec<Arc<dyn HealthCheck>>,
     last: tokio::sync::Mutex<Option<ComponentsView>>,
     /// Result of the last check of the default provider.
-    asked: Mutex<Option<(Timestamp, MeasuredHealth)>>,
+    cached_health: Mutex<Option<(Timestamp, MeasuredHealth)>>,
     /// Last measured latency of each component.
     latencies: Mutex<BTreeMap<&'static str, f64>>,
 }
@@ -92,11 +94,11 @@ struct Components {
 impl Components {
     fn new(database: Arc<dyn HealthCheck>, checks: Vec<Arc<dyn HealthCheck>>) -> Self {
         let last = tokio::sync::Mutex::default();
-        Self { database, checks, last, asked: Mutex::default(), latencies: Mutex::default() }
+        Self { database, checks, last, cached_health: Mutex::default(), latencies: Mutex::default() }
     }
 }
 
-/// Cheap to clone.
+/// Service for health and statistics. Cheap to clone.
 #[derive(Clone)]
 pub struct Monitoring {
     context: AppContext,

@@ -25,7 +25,7 @@ struct State {
     is_counting: bool,
 }
 
-/// Cheap to clone.
+/// Cached size of a folder. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct FolderSize {
     root: Arc<Path>,

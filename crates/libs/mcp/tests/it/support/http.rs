@@ -56,7 +56,7 @@ impl ReceivedRequest {
 /// Running server; stopped on drop.
 pub(crate) struct HttpServer {
     pub(crate) address: SocketAddr,
-    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     task: JoinHandle<()>,
 }
 
@@ -64,8 +64,8 @@ impl HttpServer {
     pub(crate) async fn start(answer: impl Fn(ReceivedRequest) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let asked: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
-        let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let requests: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
+        let (seen, answer) = (Arc::clone(&requests), Arc::new(answer));
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
@@ -74,9 +74,9 @@ impl HttpServer {
                 let service = service_fn(move |request| {
                     let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                     async move {
-                        let asked = read(request).await;
-                        seen.lock().push(asked.clone());
-                        Ok::<_, Infallible>(answer(asked))
+                        let request = read(request).await;
+                        seen.lock().push(request.clone());
+                        Ok::<_, Infallible>(answer(request))
                     }
                 });
                 connections.spawn(async move {
@@ -85,7 +85,7 @@ impl HttpServer {
                 });
             }
         });
-        Self { address, asked, task }
+        Self { address, requests, task }
     }
 
     pub(crate) fn url(&self) -> Url {
@@ -93,8 +93,8 @@ impl HttpServer {
     }
 
     /// Returns all requests so far.
-    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
-        self.asked.lock().clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().clone()
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {

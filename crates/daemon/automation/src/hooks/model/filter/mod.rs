@@ -95,6 +95,8 @@ impl PartialEq for Filter {
 }
 
 impl Filter {
+    /// Parses a filter.
+    ///
     /// # Errors
     /// The first invalid part.
     pub fn parse(source: &Value) -> Result<Self, FilterProblem> {
