@@ -190,7 +190,10 @@ async fn proposal_is_void_if_the_owner_changed_the_instructions() {
     );
     assert_eq!(school.instructions().await, "Be polite.");
     let cancelled = school.approvals("cancelled").await;
-    assert!(cancelled[0]["reason"].as_str().expect("a reason").contains("changed after this proposal"), "{cancelled:?}");
+    assert!(
+        cancelled[0]["reason"].as_str().expect("a reason").contains("changed after this proposal"),
+        "{cancelled:?}"
+    );
     school.answer(&proposal, "approve").send().await.expect_error(409, "approval_answered");
 }
 

@@ -115,7 +115,7 @@ fn operations_without_the_idempotency_key_are_repeatable() {
         "upload_backup",
         // Actions on browser pages, which are not persistent.
         "act_in_browser",
-        "make_recording_video",
+        "create_recording_video",
         "open_browser_tab",
         "record_screen",
         "start_browser_har",

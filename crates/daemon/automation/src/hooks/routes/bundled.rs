@@ -88,7 +88,7 @@ pub(super) async fn list_bundled_hooks(State(hooks): State<Hooks>) -> Answer<Bun
 ///
 /// Creates an ordinary hook from a bundled one. The config must contain every member listed as `required`.
 #[utoipa::path(
-    post, path = "/api/hooks/bundled/{id}/install", tag = "hooks", request_body = InstallHook,
+    post, path = "/api/hooks/bundled/{id}/install", tag = "hooks", request_body = Option<InstallHook>,
     params(("id" = String, Path, description = "Bundled hook id, such as `task-failed-notice`"), IdempotencyKey),
     responses(
         (status = 201, body = HookView),

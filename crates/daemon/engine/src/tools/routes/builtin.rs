@@ -82,7 +82,7 @@ pub(super) async fn list_builtin_tools(State(state): State<ToolRoutes>) -> ApiRe
 /// Sets the state of the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/builtin/{name}/toggle", operation_id = "toggle_builtin_tool",
     tag = "skills", params(("name" = String, Path, description = "Name of the tool, for example `shell`"), IdempotencyKey),
-    request_body = ToggleTool,
+    request_body = Option<ToggleTool>,
     responses((status = 200, body = BuiltinToolView)))]
 pub(super) async fn toggle_builtin_tool(
     State(state): State<ToolRoutes>,

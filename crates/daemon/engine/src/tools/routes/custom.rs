@@ -394,7 +394,7 @@ pub(super) async fn delete_custom_tool(
 /// Sets the state of the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/custom/{id}/toggle", operation_id = "toggle_custom_tool",
     tag = "skills", params(("id" = String, Path, description = "Id of the custom tool"), IdempotencyKey),
-    request_body = ToggleTool,
+    request_body = Option<ToggleTool>,
     responses((status = 200, body = CustomToolView)))]
 pub(super) async fn toggle_custom_tool(
     State(state): State<ToolRoutes>,

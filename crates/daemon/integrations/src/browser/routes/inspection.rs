@@ -180,7 +180,7 @@ pub(super) async fn get_browser_screenshot(
 /// Take a screenshot
 ///
 /// Captures the viewport, the whole page, or one element.
-#[utoipa::path(post, path = "/api/browser/screenshot", tag = "browser", request_body = ScreenshotFields,
+#[utoipa::path(post, path = "/api/browser/screenshot", tag = "browser", request_body = Option<ScreenshotFields>,
     responses(
         (status = 200, description = "The screenshot", content((Vec<u8> = "image/png"), (Vec<u8> = "image/jpeg"))),
         (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),

@@ -109,7 +109,7 @@ pub(super) async fn mock_browser_requests(
 /// Delete mocks
 ///
 /// Deletes one mock by its pattern, or all.
-#[utoipa::path(delete, path = "/api/browser/mock", tag = "browser", request_body = MockRemoval,
+#[utoipa::path(delete, path = "/api/browser/mock", tag = "browser", request_body = Option<MockRemoval>,
     responses(
         (status = 200, body = MocksRemoved),
         (status = 502, body = ErrorBody, description = "`browser_failed`, `browser_ended`: the browser failed"),

@@ -46,7 +46,7 @@ pub(super) fn routes() -> Routes<Browser> {
         .routes(routes!(recordings::get_browser_recording_picture))
         .routes(routes!(replay::replay_browser_recording))
         .routes(routes!(screen_recording::record_screen))
-        .routes(routes!(screen_recording::make_recording_video))
+        .routes(routes!(screen_recording::create_recording_video))
         .routes(routes!(settings::get_browser_settings, settings::update_browser_settings))
         .routes(routes!(settings::get_browser_config, settings::update_browser_config));
     // Cookies grant access to accounts.

@@ -152,7 +152,7 @@ impl From<Report> for ReportView {
 /// selectors and must match its recorded description and context. If no element matches with certainty, the step fails
 /// and the replay stops. Secrets are only sent to the host they were recorded on. Only one replay runs at a time; it is
 /// cancelled when the client disconnects.
-#[utoipa::path(post, path = "/api/browser/recordings/{id}/replay", tag = "browser", request_body = ReplayFields,
+#[utoipa::path(post, path = "/api/browser/recordings/{id}/replay", tag = "browser", request_body = Option<ReplayFields>,
     params(("id" = String, Path, description = "Id of the recording")),
     responses(
         (status = 200, body = ReportView),

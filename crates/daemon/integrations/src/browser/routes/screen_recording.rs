@@ -74,7 +74,7 @@ pub(super) async fn record_screen(
             `video_unavailable`: the daemon was built without video support; `shutting_down`: the daemon is \
             shutting down"),
     ))]
-pub(super) async fn make_recording_video(
+pub(super) async fn create_recording_video(
     State(browser): State<Browser>,
     Path(recording_id): Path<RecordingId>,
 ) -> Result<Response, ApiError> {

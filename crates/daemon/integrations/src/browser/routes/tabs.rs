@@ -86,7 +86,7 @@ pub(super) async fn list_browser_tabs(State(browser): State<Browser>, caller: Ca
 /// Open a tab
 ///
 /// The new tab becomes the active one. At most 20 tabs. Starts the browser if necessary.
-#[utoipa::path(post, path = "/api/browser/tabs", tag = "browser", request_body = NewTab,
+#[utoipa::path(post, path = "/api/browser/tabs", tag = "browser", request_body = Option<NewTab>,
     responses(
         (status = 201, body = TabView),
         (status = 403, body = ErrorBody, description = "`address_refused`: the address is blocked"),

@@ -56,7 +56,7 @@ pub(super) struct CreateBackup {
 /// recently entered password.
 #[utoipa::path(
     post, path = "/api/backups", tag = "backups",
-    request_body = CreateBackup,
+    request_body = Option<CreateBackup>,
     params(IdempotencyKey),
     responses(
         (status = 202, description = "The operation has started", body = WorkView),
