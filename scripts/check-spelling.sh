@@ -9,6 +9,7 @@ if ! [ -x .venv/bin/codespell ]; then
 fi
 # Files with German words are skipped. The ignored words are names in APIs, parts of words in tests, and deliberate errors.
 ignored=abd,als,alle,doubleclick,hel,ist,nam,nd,nmae,netwrok,ser,sie,tage,te,thi,ue,uner,evry,valu,wasn,wronly,keep-alives
-mapfile -t files < <(git ls-files '*.md' 'crates/*/*/src/*.rs' 'bench/*.rs' 'scripts/*.sh' '.github/*.yml' |
+mapfile -t files < <(find ./*.md docs crates bench scripts .github -name target -prune -o -type f \
+  \( -name '*.md' -o -name '*.rs' -o -name '*.sh' -o -name '*.yml' \) -print |
   grep -vE 'german|language|/lexicon/|crates/libs/(entities|schedule)/|/tests/')
 .venv/bin/codespell --ignore-words-list "$ignored" "${files[@]}"
