@@ -224,7 +224,9 @@ async fn every_write_only_field_has_a_known_destination() {
     let mut seen = BTreeSet::new();
     for operation in operations() {
         let Some(body) = operation.value.pointer("/requestBody/content/application~1json/schema") else { continue };
-        let name = body["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or(&operation.id).to_owned();
+        let optional = || body["oneOf"].as_array()?.iter().find_map(|part| part["$ref"].as_str());
+        let reference = body["$ref"].as_str().or_else(optional);
+        let name = reference.and_then(|path| path.rsplit('/').next()).unwrap_or(&operation.id).to_owned();
         if seen.insert(name.clone()) {
             write_only(body, "", &[], &mut |path| found.push((name.clone(), path)));
         }
