@@ -308,7 +308,7 @@ async fn older_dump_with_invalid_rows_is_rejected() {
         (
             i64::MAX.to_string(),
             "-1".to_owned(),
-            format!("do not fit the newer schema: migration {known} (later) failed"),
+            format!("do not match the current schema: migration {known} (later) failed"),
         ),
         ("\"parent 7\"]".to_owned(), "\"nobody\"]".to_owned(), violation_text(&text, "parent 7\"]")),
         (format!("\"schema_version\":{}", known - 1), format!("\"schema_version\":{}", known + 1), "newer".to_owned()),
