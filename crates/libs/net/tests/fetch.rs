@@ -311,7 +311,7 @@ async fn slow_silent_and_endless_responses_time_out() {
             });
         }
     });
-    let bounds = FetchLimits { total_time: Duration::from_millis(300), ..limits() };
+    let bounds = FetchLimits { total_timeout: Duration::from_millis(300), ..limits() };
     for path in ["/drip", "/silence"] {
         let url = Url::parse(&format!("http://a.example:{port}{path}")).unwrap();
         let error = client().fetch(FetchRequest::get(url), bounds).await.unwrap_err();

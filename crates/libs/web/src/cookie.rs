@@ -97,9 +97,9 @@ impl OwnPages {
     }
 
     fn page_of(&self, headers: &HeaderMap, host: &str, is_behind_proxy: bool) -> PageOrigin {
-        let says_https = is_behind_proxy && text(headers, &X_FORWARDED_PROTO) == Some("https");
+        let is_forwarded_https = is_behind_proxy && text(headers, &X_FORWARDED_PROTO) == Some("https");
         let is_reached_by_https = self.is_https() && self.base_origin.as_deref().is_some_and(|base| is_of(base, host));
-        let is_secure = says_https || is_reached_by_https;
+        let is_secure = is_forwarded_https || is_reached_by_https;
         let site = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
         let is_own_site = matches!(site, None | Some(b"same-origin"));
         let mut origins = headers.get_all(ORIGIN).iter();

@@ -108,7 +108,8 @@ impl HookView {
                     *value = json!("[hidden]");
                 }
                 (HookType::Builtin, "channel", Value::String(channel)) => {
-                    *value = json!(channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown()));
+                    *value =
+                        json!(channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.redacted()));
                 }
                 _ => {}
             }

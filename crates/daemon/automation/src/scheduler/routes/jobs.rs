@@ -95,7 +95,7 @@ impl JobView {
         if caller.scope == Scope::Read
             && let Some(rule) = &mut self.delivery
         {
-            rule.channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown());
+            rule.channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.redacted());
         }
         self
     }

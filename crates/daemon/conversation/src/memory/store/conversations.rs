@@ -26,10 +26,10 @@ pub(crate) async fn find_progress(
         return Ok(HashMap::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, ids.iter().copied());
+    let placeholders = placeholders(&mut args, ids.iter().copied());
     let sql = format!(
         "SELECT conversation_id, through, revision, insight_revision FROM memory_talks \
-         WHERE conversation_id IN ({places})"
+         WHERE conversation_id IN ({placeholders})"
     );
     let rows = read.fetch_all(sql, args).await?;
     rows.iter()
@@ -95,6 +95,6 @@ pub(crate) async fn delete_conversations(tx: &mut Tx, ids: &[String]) -> Result<
         return Ok(());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, ids.iter().map(String::as_str));
-    tx.execute(format!("DELETE FROM memory_talks WHERE conversation_id IN ({places})"), args).await.map(|_| ())
+    let placeholders = placeholders(&mut args, ids.iter().map(String::as_str));
+    tx.execute(format!("DELETE FROM memory_talks WHERE conversation_id IN ({placeholders})"), args).await.map(|_| ())
 }

@@ -276,7 +276,7 @@ impl ToolRound {
         let work = async move {
             let began = Instant::now();
             let call = run_tool(&engine.tools, tool.as_ref(), input, call);
-            let outcome = trace::with_context(Some(span.place()), call).await;
+            let outcome = trace::with_context(Some(span.context()), call).await;
             let has_failed = outcome.status == CallStatus::Failed;
             engine.context.recorder.record(Series::Tool, &tool.description().name, began.elapsed(), has_failed);
             let ended_at = engine.context.clock.now();

@@ -22,7 +22,7 @@ pub(super) struct TabView {
     url: VisibleUrl,
     /// Title of the page; may be empty.
     title: String,
-    /// Whether it is the active tab of the owner, which requests without `tab_id` use.
+    /// Whether this is the active tab of the owner, which requests without `tab_id` use.
     active: bool,
     /// Whether the page is loading or navigating.
     loading: bool,

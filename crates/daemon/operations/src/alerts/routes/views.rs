@@ -99,7 +99,7 @@ impl AlertView {
 }
 
 fn redacted_url(delivery: &Delivery, target: &Target) -> String {
-    let shown = target.shown();
+    let shown = target.redacted();
     match target {
         Target::Channel { .. } | Target::Push(_) => shown,
         Target::Email(_) | Target::Webhook(_) => {
