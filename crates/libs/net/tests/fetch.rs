@@ -248,7 +248,7 @@ async fn bodies_are_decoded_and_truncated() {
         "/bomb" => encoded("gzip", &gzip(&vec![0; 50_000_000])),
         "/bomb-in-bomb" => encoded("gzip, gzip", &gzip(&gzip(&vec![0; 50_000_000]))),
         "/brotli" => encoded("br", b"\x0b\x02\x80hello\x03"),
-        "/lie" => encoded("gzip", b"this is no gzip"),
+        "/lie" => encoded("gzip", b"this is not gzip"),
         "/short" => encoded("gzip", &gzip(b"hello")[..12]),
         "/head" => encoded("gzip", b""),
         other => panic!("{other}"),

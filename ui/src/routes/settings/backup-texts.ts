@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     make: 'Create backup',
     makeWhat: 'Includes the database, all agent workspaces, pictures and recordings. agentd keeps running during the backup.',

@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     welcome: 'Welcome to agentd',
     accountText: 'Choose a username and password for the web interface. They are stored only on this server.',

@@ -7,7 +7,7 @@ use agentd_base::visible::{strip_tags, strip_tags_in};
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 
-use super::model::{CallRecord, CallStatus, Marker, Outcome, shown_source};
+use super::model::{CallRecord, CallStatus, Marker, Outcome, display_source};
 use crate::tools::{Author, MAX_READ_CHARACTERS, StoredOutput, Tool, ToolCallContext, ToolError, ToolOutput, Tools};
 use crate::workspaces::UntrustedSource;
 
@@ -73,7 +73,7 @@ fn source_of(tool: &dyn Tool, read: &UntrustedSource) -> Option<String> {
         (None, Author::Other(author)) => format!("{author} ({name})"),
         (None, Author::Trusted) => return None,
     };
-    Some(shown_source(&source))
+    Some(display_source(&source))
 }
 
 /// Converts the result of a call. `kept` is the file with the full text of a long result.

@@ -16,7 +16,7 @@ use super::{Entry, RelativePath, Workspace, WorkspaceError, WorkspaceQuota};
 const MAX_REMOVED_ENTRIES: usize = 10_000_000;
 
 impl Workspace {
-    /// Creates a folder and its parents; an existing one is no error.
+    /// Creates a folder and its parents; an existing one is not an error.
     ///
     /// # Errors
     /// A parent is not a folder, or the workspace is full.

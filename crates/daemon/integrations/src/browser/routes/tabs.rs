@@ -26,7 +26,7 @@ pub(super) struct TabView {
     active: bool,
     /// Whether the page is loading or navigating.
     loading: bool,
-    /// Agent whose active tab this is; null if it is no active tab of an agent.
+    /// Agent whose active tab this is; null if the tab is not active for any agent.
     #[schema(required)]
     agent_id: Option<AgentId>,
 }
