@@ -155,7 +155,7 @@ try {
   });
   await take('calendar', '/scheduler/calendar');
   await take('calendar-week', '/scheduler/calendar?view=week');
-  await take('scheduler-rhythm', '/scheduler/rhythm');
+  await take('scheduler-rhythm', '/scheduler/activity');
   await take('scheduler-chains', '/scheduler/chains');
   await take('hooks', '/hooks');
   await take('hooks-details', `/hooks?hook=${it.hook}`);

@@ -184,7 +184,7 @@ test('a job is paused and resumed, and deleted only after confirmation', async (
   assert.equal((await jobs()).length, 1);
 });
 
-const VIEWS = ['/scheduler', '/scheduler/calendar', '/scheduler/calendar?view=week', '/scheduler/rhythm', '/scheduler/chains'];
+const VIEWS = ['/scheduler', '/scheduler/calendar', '/scheduler/calendar?view=week', '/scheduler/activity', '/scheduler/chains'];
 
 test('the scheduler conforms to WCAG 2.2 AA without overflow', async () => assert.deepEqual(await checkViews(it, VIEWS), []));
 test('the scheduler is reachable by Tab', async () => assert.deepEqual(await checkTabOrder(it, VIEWS), []));

@@ -68,7 +68,8 @@ fn pack_page() -> Outcome<()> {
 fn collect(folder: &Path, under: &str, names: &mut Vec<String>) -> Outcome<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name().into_string().map_err(|_| "a file of the page has a name that is no text")?;
+        let name =
+            entry.file_name().into_string().map_err(|_| "a file of the page has a name that is not valid UTF-8")?;
         if name.starts_with('.') {
             continue;
         }

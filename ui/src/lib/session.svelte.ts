@@ -76,17 +76,17 @@ class Session {
   }
 
   /** Creates the account or signs in. One half of the session is an HttpOnly cookie. */
-  async enter(how: 'register' | 'login', username: string, password: string, key?: string) {
+  async authenticate(how: 'register' | 'login', username: string, password: string, key?: string) {
     this.#isChanging = true;
     try {
-      await this.#enter(how, username, password, key);
+      await this.#authenticate(how, username, password, key);
     } finally {
       this.#isChanging = false;
     }
     if (this.isExpired) this.#resumed();
   }
 
-  async #enter(how: 'register' | 'login', username: string, password: string, key?: string) {
+  async #authenticate(how: 'register' | 'login', username: string, password: string, key?: string) {
     const response = await send(`/api/auth/${how}`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', ...(key && { Authorization: `Bearer ${key}` }) },

@@ -31,11 +31,11 @@ type Base<K> = K extends `${infer B}_one` ? B : never;
 
 /** `texts({ en: { greeting: 'Hello {name}' }, de: { … } })`; a key that is missing in one language does not compile. */
 export function texts<T extends Words>(words: { en: T; de: { [K in keyof T]: string } }) {
-  const say = (key: keyof T, values?: Values) => fill(words[language.current][key], values);
+  const t = (key: keyof T, values?: Values) => fill(words[language.current][key], values);
   /** Selects `key_one` or `key_other` and fills in `{n}`. */
   const count = (key: Base<keyof T>, n: number, values?: Values) => {
     const form = new Intl.PluralRules(language.current).select(n) === 'one' ? 'one' : 'other';
-    return say(`${key}_${form}` as keyof T, { n: n.toLocaleString(language.current), ...values });
+    return t(`${key}_${form}` as keyof T, { n: n.toLocaleString(language.current), ...values });
   };
-  return Object.assign(say, { n: count });
+  return Object.assign(t, { n: count });
 }

@@ -70,7 +70,7 @@ pub struct SecretState {
 }
 
 /// Update of a write-only field: a new value, or the `{"set": …}` object that a read returned, which keeps the value.
-/// Wrap in [`crate::Patch`] so that `null` clears it.
+// Wrap in [`crate::Patch`] so that `null` clears it.
 #[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub enum SecretUpdate {

@@ -152,7 +152,7 @@ impl Browser {
             folder: Arc::clone(&chromium.folder),
             uploads: AtomicU64::new(0),
             upload_bytes: limits.download_bytes,
-            dialog_time: limits.dialog_time,
+            dialog_timeout: limits.dialog_timeout,
             viewport: self.options.viewport,
             version: chromium.version.clone(),
         });
@@ -329,7 +329,7 @@ impl Context {
         &self.running.shared.version
     }
 
-    /// Applies changes of the environment to tabs, frames and workers that are already open.
+    /// Applies changes to the environment to tabs, frames and workers that are already open.
     ///
     /// # Errors
     /// The browser rejects a setting or has ended.

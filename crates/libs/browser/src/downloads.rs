@@ -41,7 +41,7 @@ pub struct Download {
     pub state: DownloadState,
     /// Location of the completed file.
     pub path: Option<PathBuf>,
-    /// Reason of the failure.
+    /// Reason for the failure.
     pub error: Option<String>,
 }
 

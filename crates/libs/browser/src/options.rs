@@ -42,9 +42,9 @@ pub struct BrowserLimits {
     /// Maximum total size of all downloads of one Chromium in bytes.
     pub downloads_bytes: u64,
     /// Time limit for an answer to a dialog, which blocks its page.
-    pub dialog_time: Duration,
+    pub dialog_timeout: Duration,
     /// Time limit for a response of the browser to a health check; an unresponsive browser is killed.
-    pub answer_time: Duration,
+    pub response_timeout: Duration,
 }
 
 impl Default for BrowserLimits {
@@ -59,8 +59,8 @@ impl Default for BrowserLimits {
             download_bytes: 100 << 20,
             downloads: 50,
             downloads_bytes: 2 << 30,
-            dialog_time: Duration::from_secs(30),
-            answer_time: Duration::from_secs(20),
+            dialog_timeout: Duration::from_secs(30),
+            response_timeout: Duration::from_secs(20),
         }
     }
 }

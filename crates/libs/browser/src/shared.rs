@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     pub(crate) folder: Arc<Folder>,
     pub(crate) uploads: AtomicU64,
     pub(crate) upload_bytes: u64,
-    pub(crate) dialog_time: Duration,
+    pub(crate) dialog_timeout: Duration,
     pub(crate) viewport: (u32, u32),
     /// Version as reported by Chromium.
     pub(crate) version: String,

@@ -72,7 +72,7 @@ pub(crate) struct Files {
 impl Files {
     /// Creates clients. `name` is the platform name for messages.
     pub(crate) fn new(name: &'static str, client: &GuardedClient, base: Option<&Url>) -> Self {
-        let limits = FetchLimits { redirects: 3, total_time: Duration::from_secs(20), ..FetchLimits::default() };
+        let limits = FetchLimits { redirects: 3, total_timeout: Duration::from_secs(20), ..FetchLimits::default() };
         Self { name, owner: client.clone(), untrusted: client.for_untrusted(), base: base.cloned(), limits }
     }
 

@@ -76,7 +76,7 @@ fn part<'b, 'v>(
                 (None, Some(span), Some(of_span), None) => of_span(span.inner()),
                 _ => {
                     let kind = value.get_type().name();
-                    return Err(error(format!("a value of type {kind} is no time of which that can be read")));
+                    return Err(error(format!("a value of type {kind} has no such date or time component")));
                 }
             }
         }
@@ -98,7 +98,7 @@ fn in_zone(time: &DateTime<FixedOffset>, zone: &str) -> Result<NaiveDateTime, St
     let Some(seconds) = seconds else {
         let zone: String = zone.chars().take(MAX_NAME_LENGTH).collect();
         return Err(format!(
-            "`{zone}` is no time zone; give an IANA name such as 'Europe/Berlin', 'UTC', or an offset such as '+02:00'"
+            "unknown time zone `{zone}`; use an IANA name such as 'Europe/Berlin', 'UTC', or an offset such as '+02:00'"
         ));
     };
     Ok(time.naive_utc() + TimeDelta::seconds(seconds))

@@ -38,7 +38,7 @@ impl Condition {
         if characters > MAX_CHARACTERS {
             return Err(ConditionError::TooLong { characters });
         }
-        let syntax = || ConditionError::Syntax { message: "it cannot be read".to_owned() };
+        let syntax = || ConditionError::Syntax { message: "it cannot be parsed".to_owned() };
         let expression = on_own_stack(|| parse_and_check(text, variables)).unwrap_or_else(|| Err(syntax()))?;
         Ok(Self { expression })
     }
@@ -112,9 +112,9 @@ fn parse(text: &str) -> Result<Expression, ConditionError> {
             syntax(&format!("it is nested too deeply; {MAX_DEPTH} levels are allowed"))
         }
         Some(first) if first.msg.contains("attempt limit") || first.msg.contains("Error(") => {
-            syntax("it cannot be read")
+            syntax("it cannot be parsed")
         }
         Some(first) => syntax(&format!("line {}, column {}: {}", first.pos.0, first.pos.1, first.msg)),
-        None => syntax("it cannot be read"),
+        None => syntax("it cannot be parsed"),
     })
 }

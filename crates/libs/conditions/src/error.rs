@@ -10,19 +10,19 @@ const MESSAGE_CHARACTERS: usize = 300;
 /// Reason why a condition is rejected or could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
-    #[error("the expression is empty; write one that comes to true or false")]
+    #[error("the expression is empty; enter one that evaluates to true or false")]
     Empty,
     #[error("the expression has {characters} characters; {MAX_CHARACTERS} are allowed")]
     TooLong { characters: usize },
-    #[error("the expression is not CEL: {message}")]
+    #[error("the expression is not valid CEL: {message}")]
     Syntax { message: String },
     #[error(
         "the expression is too large: at most {MAX_NODES} operators, names and values, and no loops over the results of loops"
     )]
     TooLarge,
-    #[error("there is no variable `{name}`; there are: {known}")]
+    #[error("unknown variable `{name}`; available variables: {known}")]
     UnknownVariable { name: String, known: String },
-    #[error("the expression comes to {found}, it must come to true or false")]
+    #[error("the expression evaluates to {found}; it must evaluate to true or false")]
     NotBoolean { found: String },
     #[error("the expression cannot be evaluated: {message}")]
     Evaluation { message: String },

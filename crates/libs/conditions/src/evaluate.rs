@@ -71,7 +71,7 @@ fn from_json(json: &serde_json::Value) -> Value {
     }
 }
 
-const MISSING_VALUE: &str = "it asks for what these values do not have";
+const MISSING_VALUE: &str = "it uses an operation that these values do not support";
 
 /// Whether the function is a binary operator such as `_<_`.
 fn is_operator(function: &str) -> bool {
@@ -91,20 +91,20 @@ fn type_name(name: &str) -> &str {
 /// Returns the message for an operator that does not apply to its operand types.
 fn operator_mismatch(operator: &str, left: &str, right: &str) -> String {
     if let ("string", "timestamp") | ("timestamp", "string") = (left, right) {
-        return "a text is compared with a time; `timestamp(…)` around the text makes a time of it, as in \
+        return "a string is compared with a timestamp; convert the string with `timestamp(…)`, for example \
                 `timestamp('2026-01-05T09:00:00Z') < now`"
             .to_owned();
     }
-    format!("`{operator}` does not go with values of type {left} and {right}")
+    format!("`{operator}` does not support values of type {left} and {right}")
 }
 
 /// Converts an interpreter error to a message without internals.
 fn describe(error: &ExecutionError) -> String {
     match error {
-        ExecutionError::NoSuchKey(name) => format!("there is no field `{name}`"),
-        ExecutionError::UndeclaredReference(name) => format!("there is no function `{name}`"),
+        ExecutionError::NoSuchKey(name) => format!("unknown field `{name}`"),
+        ExecutionError::UndeclaredReference(name) => format!("unknown function `{name}`"),
         ExecutionError::InvalidArgumentCount { expected, actual } => {
-            format!("a function takes {expected} arguments, not {actual}")
+            format!("a function takes {expected} arguments, got {actual}")
         }
         ExecutionError::UnsupportedTargetType { target } => {
             format!("a function cannot be called on a value of type {}", target.type_of())
@@ -112,7 +112,7 @@ fn describe(error: &ExecutionError) -> String {
         ExecutionError::NotSupportedAsMethod { method, target } => {
             format!("`{method}` cannot be called on a value of type {}", target.type_of())
         }
-        ExecutionError::UnexpectedType { got, want } => format!("a value of type {want} is needed, not {got}"),
+        ExecutionError::UnexpectedType { got, want } => format!("expected a value of type {want}, got {got}"),
         ExecutionError::ValuesNotComparable(left, right) => {
             format!("a value of type {} cannot be compared to one of type {}", left.type_of(), right.type_of())
         }
@@ -127,16 +127,16 @@ fn describe(error: &ExecutionError) -> String {
         },
         ExecutionError::FunctionError { function, message } => match function.as_str() {
             calendar::ERRORS => message.clone(),
-            "duration" => "`duration` reads a text such as '24h' or '1h30m'".to_owned(),
-            "timestamp" => "`timestamp` reads a time such as '2026-01-05T09:00:00Z'".to_owned(),
-            "matches" => "what `matches` is given is no regular expression".to_owned(),
-            other => format!("`{other}` cannot take what it is given"),
+            "duration" => "`duration` expects a string such as '24h' or '1h30m'".to_owned(),
+            "timestamp" => "`timestamp` expects a string such as '2026-01-05T09:00:00Z'".to_owned(),
+            "matches" => "the argument of `matches` is not a valid regular expression".to_owned(),
+            other => format!("invalid argument for `{other}`"),
         },
-        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "it divides by zero".to_owned(),
-        ExecutionError::Overflow(..) => "a number becomes too large".to_owned(),
-        ExecutionError::IndexOutOfBounds(_) => "a list has no element at that place".to_owned(),
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "division by zero".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        ExecutionError::IndexOutOfBounds(_) => "list index out of range".to_owned(),
         ExecutionError::UnsupportedIndex(..) | ExecutionError::UnsupportedKeyType(_) => {
-            "what stands in brackets is no place in that value".to_owned()
+            "the value in brackets is not a valid index or key".to_owned()
         }
         _ => MISSING_VALUE.to_owned(),
     }

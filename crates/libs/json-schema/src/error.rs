@@ -12,20 +12,20 @@ pub(super) const MAX_IN_PLACE_DEPTH: usize = 64;
 pub enum SchemaError {
     #[error("must be at most {MAX_SCHEMA_BYTES} bytes of JSON")]
     TooLong,
-    #[error("refers to another document, and none is fetched; put what it needs into its own `$defs`")]
+    #[error("refers to another document, which is not fetched; define the schema in `$defs` instead")]
     RefersOutside,
-    #[error("refers to `{0}`, which is not in it")]
+    #[error("refers to `{0}`, which it does not contain")]
     NothingThere(String),
     #[error("uses `{0}`, which is not supported; refer to its parts by JSON pointers such as `#/$defs/name`")]
     NotSupported(String),
-    #[error("refers to itself without end")]
+    #[error("refers to itself without terminating")]
     Endless,
     #[error(
         "unfolds to more than {MAX_EXPANDED} parts, or deeper than {MAX_IN_PLACE_DEPTH} levels, for a single value; \
          its references multiply"
     )]
     Unfolds,
-    #[error("is no valid JSON Schema: {0}")]
+    #[error("is not a valid JSON Schema: {0}")]
     Invalid(String),
 }
 
@@ -35,6 +35,6 @@ pub enum ValidationError {
     #[error("{}", .0.join("; "))]
     DoesNotFit(Vec<String>),
     /// The steps were exhausted or the recursion became too deep; the validity is unknown.
-    #[error("it is too large or nested too deeply to be validated")]
+    #[error("the value is too large or too deeply nested to be validated")]
     TooCostly,
 }

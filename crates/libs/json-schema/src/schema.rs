@@ -171,7 +171,7 @@ impl<'s> ReferenceExpansion<'s> {
         for pattern in patterns.chain(names.flat_map(Map::keys).map(String::as_str)) {
             if pattern.len() <= MAX_PATTERN_BYTES && !is_regular_expression(pattern) {
                 let pattern: String = pattern.chars().take(100).collect();
-                return Err(SchemaError::Invalid(format!("`{pattern}` is no regular expression")));
+                return Err(SchemaError::Invalid(format!("`{pattern}` is not a valid regular expression")));
             }
         }
         Ok(())

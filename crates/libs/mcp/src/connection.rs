@@ -165,7 +165,7 @@ impl Connection {
         self.session.diagnosis()
     }
 
-    /// Subscribes to changes of the tools.
+    /// Subscribes to changes to the tools.
     #[must_use]
     pub fn tools_changes(&self) -> ToolsChanges {
         ToolsChanges::new(&self.session)

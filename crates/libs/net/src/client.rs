@@ -121,7 +121,7 @@ impl GuardedClient {
             trust: self.0.trust,
             lookup: Arc::clone(&self.0.lookup),
             connect: Arc::new(SystemConnect),
-            connect_time: CONNECT_TIMEOUT,
+            connect_timeout: CONNECT_TIMEOUT,
         };
         let port = over_http.port_or_known_default().unwrap_or_default();
         websocket::open(dialer.dial(&host, port).await?.stream, url, max_message_bytes).await

@@ -42,7 +42,7 @@ pub(crate) struct Dialer {
     pub(crate) lookup: Arc<dyn Lookup>,
     pub(crate) connect: Arc<dyn Connect>,
     /// Time limit for all addresses of a name together.
-    pub(crate) connect_time: Duration,
+    pub(crate) connect_timeout: Duration,
 }
 
 /// Connection with its address and the policy under which it was opened.
@@ -63,7 +63,7 @@ impl Dialer {
         };
         let name = host.to_string();
         let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-        let share = self.connect_time / count;
+        let share = self.connect_timeout / count;
         let mut failure = NetError::Timeout { host: name.clone() };
         for address in addresses {
             let connecting = self.connect.connect(SocketAddr::new(address, port));

@@ -21,9 +21,9 @@ pub struct FetchLimits {
     /// Maximum size of the decoded body; the rest is dropped.
     pub body_bytes: usize,
     /// Time limit of the whole exchange, including redirects and body.
-    pub total_time: Duration,
+    pub total_timeout: Duration,
     /// Maximum time between two chunks of the response.
-    pub idle_time: Duration,
+    pub idle_timeout: Duration,
 }
 
 impl Default for FetchLimits {
@@ -32,8 +32,8 @@ impl Default for FetchLimits {
         Self {
             redirects: 5,
             body_bytes: 10 << 20,
-            total_time: Duration::from_secs(30),
-            idle_time: Duration::from_secs(10),
+            total_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -64,7 +64,7 @@ pub struct OpenResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     response: reqwest::Response,
-    idle_time: Duration,
+    idle_timeout: Duration,
 }
 
 impl OpenResponse {
@@ -73,7 +73,7 @@ impl OpenResponse {
     /// # Errors
     /// Connection errors, including a body shorter than its announced length.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
-        match tokio::time::timeout(self.idle_time, self.response.chunk()).await {
+        match tokio::time::timeout(self.idle_timeout, self.response.chunk()).await {
             Ok(piece) => piece.map_err(|error| NetError::from_reqwest(&host_of(&self.url), error)),
             Err(_) => Err(NetError::Timeout { host: host_of(&self.url) }),
         }
@@ -104,14 +104,14 @@ impl GuardedClient {
     pub async fn fetch(&self, request: FetchRequest, limits: FetchLimits) -> Result<Fetched, NetError> {
         let host = host_of(&request.url);
         let fetched = async { read(self.follow(self, request, "gzip", limits).await?, limits).await };
-        match tokio::time::timeout(limits.total_time, fetched).await {
+        match tokio::time::timeout(limits.total_timeout, fetched).await {
             Ok(fetched) => fetched,
             Err(_) => Err(NetError::Timeout { host }),
         }
     }
 
     /// Fetches like [`Self::fetch`], but returns a body that is read in chunks: `body_bytes` of `limits` does not
-    /// apply, and `total_time` ends with the response head. From the first redirect to another origin on, requests use
+    /// apply, and `total_timeout` ends with the response head. From the first redirect to another origin on, requests use
     /// the client `elsewhere`, so that a server at an address entered by the owner cannot redirect to other private
     /// addresses.
     ///
@@ -124,7 +124,7 @@ impl GuardedClient {
         limits: FetchLimits,
     ) -> Result<OpenResponse, NetError> {
         let host = host_of(&request.url);
-        match tokio::time::timeout(limits.total_time, self.follow(elsewhere, request, "identity", limits)).await {
+        match tokio::time::timeout(limits.total_timeout, self.follow(elsewhere, request, "identity", limits)).await {
             Ok(opened) => {
                 let opened = opened?;
                 match encoding(&opened.headers) {
@@ -151,7 +151,13 @@ impl GuardedClient {
             let response = client.send_once(&request, accepted, limits).await?;
             let (status, headers) = (response.status(), response.headers().clone());
             let Some(next) = redirect_target(&request.url, status, &headers)? else {
-                return Ok(OpenResponse { url: request.url, status, headers, response, idle_time: limits.idle_time });
+                return Ok(OpenResponse {
+                    url: request.url,
+                    status,
+                    headers,
+                    response,
+                    idle_timeout: limits.idle_timeout,
+                });
             };
             if next.origin() != first.origin() {
                 client = elsewhere;
@@ -173,7 +179,7 @@ impl GuardedClient {
         if !request.body.is_empty() {
             outgoing = outgoing.body(request.body.clone());
         }
-        match tokio::time::timeout(limits.idle_time, outgoing.send()).await {
+        match tokio::time::timeout(limits.idle_timeout, outgoing.send()).await {
             Ok(response) => response,
             Err(_) => Err(NetError::Timeout { host: host_of(&request.url) }),
         }

@@ -248,7 +248,7 @@ async fn bodies_are_decoded_and_truncated() {
         "/bomb" => encoded("gzip", &gzip(&vec![0; 50_000_000])),
         "/bomb-in-bomb" => encoded("gzip, gzip", &gzip(&gzip(&vec![0; 50_000_000]))),
         "/brotli" => encoded("br", b"\x0b\x02\x80hello\x03"),
-        "/lie" => encoded("gzip", b"this is no gzip"),
+        "/lie" => encoded("gzip", b"this is not gzip"),
         "/short" => encoded("gzip", &gzip(b"hello")[..12]),
         "/head" => encoded("gzip", b""),
         other => panic!("{other}"),
@@ -311,7 +311,7 @@ async fn slow_silent_and_endless_responses_time_out() {
             });
         }
     });
-    let bounds = FetchLimits { total_time: Duration::from_millis(300), ..limits() };
+    let bounds = FetchLimits { total_timeout: Duration::from_millis(300), ..limits() };
     for path in ["/drip", "/silence"] {
         let url = Url::parse(&format!("http://a.example:{port}{path}")).unwrap();
         let error = client().fetch(FetchRequest::get(url), bounds).await.unwrap_err();

@@ -207,10 +207,10 @@ mod tests {
         for length in 0..written.len() {
             assert!(Manifest::decode(&written[..length]).is_err(), "cut to {length}");
         }
-        for place in 0..written.len() {
+        for index in 0..written.len() {
             let mut flipped = written.clone();
-            flipped[place] ^= 0x10;
-            assert!(Manifest::decode(&flipped).is_err(), "flipped at {place}");
+            flipped[index] ^= 0x10;
+            assert!(Manifest::decode(&flipped).is_err(), "flipped at {index}");
         }
     }
 }

@@ -32,7 +32,7 @@ impl RowSet {
                 index
             })
         };
-        let (word, bit) = place(row);
+        let (word, bit) = bit_position(row);
         let word = &mut self.blocks[index].1[word];
         self.len += usize::from(*word & bit == 0);
         *word |= bit;
@@ -41,7 +41,7 @@ impl RowSet {
     #[must_use]
     pub fn contains(&self, row: RowNumber) -> bool {
         self.blocks.binary_search_by_key(&(row.0 / BLOCK_BITS), |(block, _)| *block).is_ok_and(|index| {
-            let (word, bit) = place(row);
+            let (word, bit) = bit_position(row);
             self.blocks[index].1[word] & bit != 0
         })
     }
@@ -57,7 +57,7 @@ impl RowSet {
     }
 }
 
-fn place(row: RowNumber) -> (usize, u64) {
+fn bit_position(row: RowNumber) -> (usize, u64) {
     let bit = row.0 % BLOCK_BITS;
     ((bit / 64) as usize, 1 << (bit % 64))
 }

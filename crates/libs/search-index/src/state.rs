@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::documents::{Documents, NONE, Record, VectorPlace};
+use crate::documents::{Documents, NONE, Record, VectorRange};
 use crate::text::memory::MemoryText;
 use crate::text::{Terms, TextPart};
 use crate::vectors::part::VectorPart;
@@ -57,11 +57,11 @@ impl State {
             self.text_open = true;
         }
         if let Some(part) = self.text.last_mut() {
-            let place = slot - part.base;
-            part.count = place + 1;
+            let offset = slot - part.base;
+            part.count = offset + 1;
             if let Terms::Memory(terms) = &mut part.terms {
                 // An open part is not shared, so nothing is copied here.
-                Arc::make_mut(terms).add(place, &prepared.terms);
+                Arc::make_mut(terms).add(offset, &prepared.terms);
             }
         }
         self.open_words += u64::from(prepared.record.length) + 1;
@@ -72,7 +72,7 @@ impl State {
     pub(crate) fn remove(&mut self, row: u64) {
         if let Some(slot) = self.documents.remove(row) {
             self.mark_vectors_dead(self.documents.vectors(slot));
-            self.documents.move_vectors(slot, VectorPlace::NOWHERE);
+            self.documents.move_vectors(slot, VectorRange::NOWHERE);
             self.revision += 1;
         }
     }
@@ -86,7 +86,7 @@ impl State {
     ) {
         let Some(slot) = self.documents.slot_of(row) else { return };
         self.mark_vectors_dead(self.documents.vectors(slot));
-        self.documents.set_vectors(slot, VectorPlace::NOWHERE);
+        self.documents.set_vectors(slot, VectorRange::NOWHERE);
         self.put_vectors(slot, vectors, dimensions, new_number);
         self.revision += 1;
     }
@@ -117,16 +117,16 @@ impl State {
             part.append(self.documents.row(slot), &vectors.scales, &vectors.planes);
             last.slots.extend(std::iter::repeat_n(slot, count));
             last.live += count;
-            self.documents.set_vectors(slot, VectorPlace { part: last.number, start, count: count as u32 });
+            self.documents.set_vectors(slot, VectorRange { part: last.number, start, count: count as u32 });
             self.open_vectors += count;
         }
     }
 
-    fn mark_vectors_dead(&mut self, place: VectorPlace) {
-        if let Some(part) = self.vectors.iter_mut().find(|part| part.number == place.part) {
-            let start = place.start as usize;
-            part.slots[start..start + place.count as usize].fill(NONE);
-            part.live -= place.count as usize;
+    fn mark_vectors_dead(&mut self, range: VectorRange) {
+        if let Some(part) = self.vectors.iter_mut().find(|part| part.number == range.part) {
+            let start = range.start as usize;
+            part.slots[start..start + range.count as usize].fill(NONE);
+            part.live -= range.count as usize;
         }
     }
 

@@ -36,7 +36,7 @@ impl ChangeLog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// Position of the change; unique in its log.
-    pub place: Seq,
+    pub position: Seq,
     /// Row that was added, changed or deleted; `None` if any row may have changed.
     pub row: Option<i64>,
 }
@@ -47,7 +47,7 @@ pub struct ChangesPage {
     /// Changes in order.
     pub changes: Vec<Change>,
     /// Position to store: no further change can appear before it.
-    pub place: Seq,
+    pub position: Seq,
     /// Position of the next page, if there may be more changes.
     pub more_after: Option<Seq>,
     /// Id of the database; positions of another database are meaningless here.
@@ -76,16 +76,16 @@ impl Read {
     ) -> Result<Option<ChangesPage>, StoreError> {
         let sql = changes_after(self.dialect());
         let rows = self.fetch_all(sql, args![log.0, after.transaction, after.number, limit]).await?;
-        let mut page = ChangesPage { place: after, ..ChangesPage::default() };
+        let mut page = ChangesPage { position: after, ..ChangesPage::default() };
         let mut last = after;
         let mut is_settled = true;
         for row in &rows {
             last = Seq { transaction: row.get("tx_id")?, number: row.get("seq")? };
             is_settled &= row.get::<bool>("is_settled")?;
             if is_settled {
-                page.place = last;
+                page.position = last;
             }
-            page.changes.push(Change { place: last, row: row.get("row_number")? });
+            page.changes.push(Change { position: last, row: row.get("row_number")? });
         }
         if rows.len() == limit as usize {
             page.more_after = Some(last);

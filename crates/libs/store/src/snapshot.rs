@@ -209,10 +209,10 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     async fn versions(&self, read: &mut Read) -> Result<Box<[u64]>, StoreError> {
         let topics = || self.topics.iter().chain(std::iter::once(&EVERYTHING));
         let mut args = Args::with_capacity(self.topics.len() + 1);
-        let places: Vec<String> = topics().map(|topic| format!("${}", args.push(topic.name()))).collect();
+        let placeholders: Vec<String> = topics().map(|topic| format!("${}", args.push(topic.name()))).collect();
         let sql = format!(
             "SELECT name, SUM(version) AS version FROM topics WHERE name IN ({}) GROUP BY name",
-            places.join(", ")
+            placeholders.join(", ")
         );
         let rows = read.fetch_all(sql, args).await?;
         let mut versions = vec![0; self.topics.len() + 1];

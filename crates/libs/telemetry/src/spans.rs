@@ -27,14 +27,14 @@ const SCOPE: &str = "agentd";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     /// Context of the span itself.
-    pub place: TraceContext,
+    pub context: TraceContext,
     pub parent: Option<SpanId>,
     pub name: String,
     pub kind: SpanKind,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub attributes: Vec<KeyValue>,
-    /// Reason of the failure, if the operation failed.
+    /// Reason for the failure, if the operation failed.
     pub error: Option<String>,
 }
 
@@ -56,11 +56,11 @@ fn system_time(at: Timestamp) -> SystemTime {
 
 impl Span {
     fn into_data(self, scope: InstrumentationScope) -> SpanData {
-        let flags = TraceFlags::default().with_sampled(self.place.is_sampled);
-        let trace_id = trace::TraceId::from_bytes(self.place.trace_id.to_bytes());
+        let flags = TraceFlags::default().with_sampled(self.context.is_sampled);
+        let trace_id = trace::TraceId::from_bytes(self.context.trace_id.to_bytes());
         let span_id = |id: SpanId| trace::SpanId::from_bytes(id.to_bytes());
         SpanData {
-            span_context: SpanContext::new(trace_id, span_id(self.place.span_id), flags, false, TraceState::NONE),
+            span_context: SpanContext::new(trace_id, span_id(self.context.span_id), flags, false, TraceState::NONE),
             parent_span_id: self.parent.map_or(trace::SpanId::INVALID, span_id),
             parent_span_is_remote: false,
             span_kind: self.kind,
@@ -225,7 +225,7 @@ mod tests {
 
     fn span(traceparent: &str) -> Span {
         Span {
-            place: TraceContext::parse(traceparent).unwrap(),
+            context: TraceContext::parse(traceparent).unwrap(),
             parent: SpanId::parse("00000000000000ff"),
             name: "chat m".to_owned(),
             kind: SpanKind::Client,

@@ -97,9 +97,9 @@ impl OwnPages {
     }
 
     fn page_of(&self, headers: &HeaderMap, host: &str, is_behind_proxy: bool) -> PageOrigin {
-        let says_https = is_behind_proxy && text(headers, &X_FORWARDED_PROTO) == Some("https");
+        let is_forwarded_https = is_behind_proxy && text(headers, &X_FORWARDED_PROTO) == Some("https");
         let is_reached_by_https = self.is_https() && self.base_origin.as_deref().is_some_and(|base| is_of(base, host));
-        let is_secure = says_https || is_reached_by_https;
+        let is_secure = is_forwarded_https || is_reached_by_https;
         let site = headers.get(&SEC_FETCH_SITE).map(HeaderValue::as_bytes);
         let is_own_site = matches!(site, None | Some(b"same-origin"));
         let mut origins = headers.get_all(ORIGIN).iter();
@@ -222,15 +222,15 @@ impl CookieScope {
     /// Returns `Set-Cookie` values that delete the session cookies of this scope, including those set by another server
     /// under the daemon's host name: one for each path and domain whose cookies a browser sends with the request.
     ///
-    /// `Clear-Site-Data: "cookies"` is no substitute. Browsers ignore it over plain http, and it deletes the cookies of
-    /// every other service under the registrable domain.
+    /// `Clear-Site-Data: "cookies"` is not a substitute. Browsers ignore it over plain http, and it deletes the cookies
+    /// of every other service under the registrable domain.
     #[must_use]
     pub fn delete_sessions(&self) -> Vec<HeaderValue> {
-        let places = self.paths().flat_map(|path| {
+        let scopes = self.paths().flat_map(|path| {
             let domains = self.domains().map(move |domain| format!("; Path={path}; Domain={domain}"));
             std::iter::once(format!("; Path={path}")).chain(domains)
         });
-        let deletions = places.take(MAX_DELETIONS).map(|place| format!("{SESSION_COOKIE}={place}; Max-Age=0"));
+        let deletions = scopes.take(MAX_DELETIONS).map(|scope| format!("{SESSION_COOKIE}={scope}; Max-Age=0"));
         deletions.filter_map(|deletion| HeaderValue::try_from(deletion).ok()).collect()
     }
 
@@ -336,8 +336,8 @@ mod tests {
         let paths = |path: &str| -> Vec<String> {
             let deletions = deletions(path, "127.0.0.1:7878");
             let path_of = |deletion: &String| {
-                let place = deletion.strip_prefix("svc_session=; Path=")?.strip_suffix("; Max-Age=0")?;
-                Some(place.to_owned())
+                let scope = deletion.strip_prefix("svc_session=; Path=")?.strip_suffix("; Max-Age=0")?;
+                Some(scope.to_owned())
             };
             deletions.iter().map(|deletion| path_of(deletion).expect("a deletion of a host cookie")).collect()
         };

@@ -1,7 +1,7 @@
 import { texts } from '../text.svelte';
 
 /** Translations of CodeMirror's phrases. The keys are its own English phrases. */
-export const say = texts({
+export const t = texts({
   en: {
     Find: 'Find',
     Replace: 'Replace',
@@ -46,4 +46,4 @@ export const say = texts({
 
 const PHRASES = ['Find', 'Replace', 'next', 'previous', 'match case', 'regexp', 'by word', 'replace', 'replace all', 'close', 'current match', 'on line', 'replaced match on line $', 'replaced $ matches', 'Go to line', 'go', 'Control character', 'Selection deleted'] as const;
 
-export const phrases = () => Object.fromEntries(PHRASES.map((phrase) => [phrase, say(phrase)]));
+export const phrases = () => Object.fromEntries(PHRASES.map((phrase) => [phrase, t(phrase)]));

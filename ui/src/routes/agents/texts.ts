@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     title: 'Agents',
     text: 'Each agent has its own files, memory, instructions and tools.',
@@ -322,6 +322,6 @@ export const ROLES = ['assistant', 'analyst', 'coach', 'companion', 'developer',
 
 /** Label of a role; a name given by the owner is returned as it is. */
 export function roleName(role: string): string {
-  if (role === 'custom') return say('customRole');
-  return (ROLES as readonly string[]).includes(role) ? say(role as (typeof ROLES)[number]) : role;
+  if (role === 'custom') return t('customRole');
+  return (ROLES as readonly string[]).includes(role) ? t(role as (typeof ROLES)[number]) : role;
 }

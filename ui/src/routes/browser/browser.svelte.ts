@@ -56,7 +56,7 @@ class Browser {
   }
 
   /** Before the first start, the availability of the agents' tools tells whether the browser can start. */
-  async lookForChromium() {
+  async checkChromium() {
     const { data } = await api.GET('/api/settings/skills/builtin').catch(() => ({ data: null }));
     const tool = data?.tools.find(({ name }) => name === 'browser_open');
     if (tool) this.missing = tool.available ? null : (tool.problem ?? null);

@@ -2,7 +2,7 @@
 // between are merged.
 
 import type { Action, ActionName } from './browser.svelte';
-import { say } from './texts';
+import { t } from './texts';
 
 interface Input {
   action: ActionName;
@@ -27,7 +27,7 @@ export class InputQueue {
       last.fields.x = (last.fields.x ?? 0) + (fields.x ?? 0);
       last.fields.y = (last.fields.y ?? 0) + (fields.y ?? 0);
     } else if (this.#waiting.length < MAX_QUEUED) this.#waiting.push({ action, fields: { ...fields } });
-    else this.onproblem(new Error(say('tooFast')));
+    else this.onproblem(new Error(t('tooFast')));
     void this.#run();
   }
 

@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     title: 'Browser',
     text: 'Watch the browser your agents use, take control, and record actions.',
@@ -31,7 +31,7 @@ export const say = texts({
     takeOver: 'Take control',
     inControl: 'You’re in control.',
     inControlText: 'Clicks, keys, scrolling and pasted text go to the page. Press Escape twice to release control.',
-    giveBack: 'Release control',
+    releaseControl: 'Release control',
     frame: 'Live view of {title}',
     frameControlled: 'Live view of {title}. Keys and clicks go to the page. Press Escape twice to release control.',
     waitsForFrame: 'Waiting for the first frame…',
@@ -45,7 +45,7 @@ export const say = texts({
     keyBackspace: 'Backspace',
     tooFast: 'The page is too slow to keep up. The last actions were not sent.',
     elements: 'Interactive elements',
-    lookAgain: 'Refresh',
+    refresh: 'Refresh',
     noElements: 'No interactive elements on this page.',
     filterElements: 'Filter by name',
     unnamed: 'Unnamed',
@@ -246,7 +246,7 @@ export const say = texts({
     takeOver: 'Steuerung übernehmen',
     inControl: 'Du hast die Steuerung.',
     inControlText: 'Klicks, Tasten, Scrollen und eingefügter Text gehen an die Seite. Drücke zweimal Esc, um die Steuerung abzugeben.',
-    giveBack: 'Steuerung abgeben',
+    releaseControl: 'Steuerung abgeben',
     frame: 'Live-Ansicht von {title}',
     frameControlled: 'Live-Ansicht von {title}. Tasten und Klicks gehen an die Seite. Drücke zweimal Esc, um die Steuerung abzugeben.',
     waitsForFrame: 'Warten auf das erste Bild …',
@@ -260,7 +260,7 @@ export const say = texts({
     keyBackspace: 'Rücktaste',
     tooFast: 'Die Seite kommt nicht nach. Die letzten Aktionen wurden nicht gesendet.',
     elements: 'Interaktive Elemente',
-    lookAgain: 'Aktualisieren',
+    refresh: 'Aktualisieren',
     noElements: 'Keine interaktiven Elemente auf dieser Seite.',
     filterElements: 'Nach Namen filtern',
     unnamed: 'Ohne Namen',

@@ -6,9 +6,9 @@ import Send from '@lucide/svelte/icons/send';
 import Users from '@lucide/svelte/icons/users';
 import type { Component } from 'svelte';
 import type { Schemas } from '../../lib/api';
-import type { say } from './texts';
+import type { t } from './texts';
 
-type Text = Parameters<typeof say>[0];
+type Text = Parameters<typeof t>[0];
 export type Mode = Schemas['ChannelMode'];
 export type PlatformId = keyof Schemas['ChannelSettings'];
 

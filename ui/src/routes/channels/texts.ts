@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     title: 'Channels',
     text: 'Let people message your agents on chat platforms. Choose a platform to set it up.',

@@ -298,7 +298,7 @@ export class Conversation {
   }
 
   /** Replaces a user message and deletes the later ones; returns whether it succeeded. */
-  async sayAgain(message: Message, content: string): Promise<boolean> {
+  async resend(message: Message, content: string): Promise<boolean> {
     if (!this.id || this.busy) return false;
     this.sending = true;
     try {

@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     title: 'Memory',
     text: 'Episodes your agents remember, and the entities mentioned in them.',
@@ -359,6 +359,6 @@ const SOURCES = ['manual', 'conversation', 'insight', 'task', 'agent', 'hook'] a
 const KINDS = ['person', 'place', 'organization', 'language', 'framework', 'tool', 'concept', 'date'] as const;
 
 /** Labels of known sources and types; others are shown as they are. */
-export const sourceName = (source: string) => ((SOURCES as readonly string[]).includes(source) ? say(`source_${source as (typeof SOURCES)[number]}`) : source);
-export const kindName = (kind: string) => ((KINDS as readonly string[]).includes(kind) ? say(`type_${kind as (typeof KINDS)[number]}`) : kind);
-export const relationName = (type: string) => (type === 'co_occurs' ? say('co_occurs') : type.replaceAll('_', ' '));
+export const sourceName = (source: string) => ((SOURCES as readonly string[]).includes(source) ? t(`source_${source as (typeof SOURCES)[number]}`) : source);
+export const kindName = (kind: string) => ((KINDS as readonly string[]).includes(kind) ? t(`type_${kind as (typeof KINDS)[number]}`) : kind);
+export const relationName = (type: string) => (type === 'co_occurs' ? t('co_occurs') : type.replaceAll('_', ' '));

@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     title: 'Monitoring',
     text: 'Health, usage, costs and activity.',

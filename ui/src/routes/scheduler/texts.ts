@@ -1,12 +1,12 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     title: 'Scheduler',
     text: 'Tasks your agents run on a schedule.',
     jobs: 'Jobs',
     calendar: 'Calendar',
-    rhythm: 'Activity',
+    activity: 'Activity',
     chains: 'Chains',
     newJob: 'New job',
     editJob: 'Edit job',
@@ -117,7 +117,7 @@ export const say = texts({
     inWords: 'When should it run?',
     inWordsHint: 'In English or German. You see a preview before anything is saved.',
     wordsExample: 'every weekday at 7',
-    sayWhen: 'Enter a schedule.',
+    scheduleRequired: 'Enter a schedule.',
     understand: 'Preview',
     readByModel: 'Interpreted by a model',
     unsure: 'This may not be what you meant. Check the times or rephrase.',
@@ -185,7 +185,7 @@ export const say = texts({
     text: 'Aufgaben, die Agenten nach Zeitplan ausführen.',
     jobs: 'Aufträge',
     calendar: 'Kalender',
-    rhythm: 'Aktivität',
+    activity: 'Aktivität',
     chains: 'Ketten',
     newJob: 'Neuer Auftrag',
     editJob: 'Auftrag bearbeiten',
@@ -296,7 +296,7 @@ export const say = texts({
     inWords: 'Wann soll der Auftrag laufen?',
     inWordsHint: 'Auf Deutsch oder Englisch. Vor dem Speichern siehst du eine Vorschau.',
     wordsExample: 'jeden Werktag um 7 Uhr',
-    sayWhen: 'Gib einen Zeitplan ein.',
+    scheduleRequired: 'Gib einen Zeitplan ein.',
     understand: 'Vorschau',
     readByModel: 'Von einem Modell interpretiert',
     unsure: 'Das ist möglicherweise nicht, was du meinst. Prüfe die Zeiten oder formuliere es anders.',

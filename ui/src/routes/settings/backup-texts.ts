@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     make: 'Create backup',
     makeWhat: 'Includes the database, all agent workspaces, pictures and recordings. agentd keeps running during the backup.',
@@ -20,8 +20,8 @@ export const say = texts({
     upload: 'Upload backup',
     uploading: 'Uploading… {percent}%',
     uploaded: '{name} uploaded and verified.',
-    noRoom: 'This file needs {size}, but only {room} is available. Delete old backups or raise the limit.',
-    kept: 'Backups',
+    exceedsLimit: 'This file needs {size}, but only {available} is available. Delete old backups or raise the limit.',
+    backups: 'Backups',
     daily: 'Daily',
     withSecrets: 'With keys and passwords',
     withoutSecrets: 'Without keys and passwords',
@@ -76,8 +76,8 @@ export const say = texts({
     upload: 'Sicherung hochladen',
     uploading: 'Wird hochgeladen … {percent} %',
     uploaded: '{name} wurde hochgeladen und geprüft.',
-    noRoom: 'Diese Datei benötigt {size}, verfügbar sind nur {room}. Lösche alte Sicherungen oder erhöhe das Limit.',
-    kept: 'Sicherungen',
+    exceedsLimit: 'Diese Datei benötigt {size}, verfügbar sind nur {available}. Lösche alte Sicherungen oder erhöhe das Limit.',
+    backups: 'Sicherungen',
     daily: 'Täglich',
     withSecrets: 'Mit Schlüsseln und Passwörtern',
     withoutSecrets: 'Ohne Schlüssel und Passwörter',

@@ -1,6 +1,6 @@
 import { texts } from '../../lib/text.svelte';
 
-export const say = texts({
+export const t = texts({
   en: {
     title: 'Settings',
     sections: 'Settings sections',
@@ -25,10 +25,10 @@ export const say = texts({
     wake_no: 'This browser doesn’t support push notifications. Approvals still appear in the web interface.',
     wakeKinds: 'Notify about',
     wakeAlso: 'Output of jobs and proactive agents that is sent to “push:” arrives here too.',
-    woken: 'Devices',
-    noneWoken: 'No devices yet',
-    noneWokenText: 'Open agentd on each device you want to be notified on and turn on push notifications there.',
-    lastWoken: 'Last notified',
+    pushDevices: 'Devices',
+    noPushDevices: 'No devices yet',
+    noPushDevicesText: 'Open agentd on each device you want to be notified on and turn on push notifications there.',
+    lastNotified: 'Last notified',
     sendTest: 'Send test notification',
     testSent: 'Test notification sent to {device}.',
     forget: 'Remove device',
@@ -221,10 +221,10 @@ export const say = texts({
     wake_no: 'Dieser Browser unterstützt keine Push-Benachrichtigungen. Freigaben erscheinen weiterhin in der Weboberfläche.',
     wakeKinds: 'Benachrichtigen über',
     wakeAlso: 'Ausgaben von Aufträgen und proaktiven Agenten, die an „push:“ gesendet werden, kommen ebenfalls hier an.',
-    woken: 'Geräte',
-    noneWoken: 'Noch keine Geräte',
-    noneWokenText: 'Öffne agentd auf jedem Gerät, auf dem du benachrichtigt werden möchtest, und schalte dort Push-Benachrichtigungen ein.',
-    lastWoken: 'Zuletzt benachrichtigt',
+    pushDevices: 'Geräte',
+    noPushDevices: 'Noch keine Geräte',
+    noPushDevicesText: 'Öffne agentd auf jedem Gerät, auf dem du benachrichtigt werden möchtest, und schalte dort Push-Benachrichtigungen ein.',
+    lastNotified: 'Zuletzt benachrichtigt',
     sendTest: 'Testbenachrichtigung senden',
     testSent: 'Testbenachrichtigung an {device} gesendet.',
     forget: 'Gerät entfernen',

@@ -20,7 +20,7 @@ use tokio_util::io::ReaderStream;
 
 use super::client::{LocalClient, accept, request};
 use super::error::CliError;
-use super::terminal::{say, say_piece};
+use super::terminal::{print_message, print_message_piece};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -96,22 +96,22 @@ pub(super) async fn run_backup(config: &Config, arguments: BackupArgs) -> Result
     let (bytes, left_out) = outcome?;
     report_omitted_files(&left_out);
     if is_stdout {
-        say(format_args!("Wrote {}.", size(bytes)));
+        print_message(format_args!("Wrote {}.", size(bytes)));
         return Ok(());
     }
     let summary = check_archive(&arguments.file).await?;
-    say(format_args!(
+    print_message(format_args!(
         "Wrote {} ({}) and verified it: the database and {} files, all hashes match.",
         arguments.file.display(),
         size(bytes),
         summary.files
     ));
     if !summary.manifest.has_secrets && !summary.manifest.secrets.is_empty() {
-        say(
+        print_message(
             "Without a passphrase, these secrets are not included and must be entered again after a restore elsewhere:",
         );
         list(&summary.manifest.secrets);
-        say("To include them encrypted: agentd backup --passphrase-file FILE …");
+        print_message("To include them encrypted: agentd backup --passphrase-file FILE …");
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Resu
     .await;
     client.close().await;
     let report = outcome?;
-    say(format_args!(
+    print_message(format_args!(
         "Restored the state of {}: {} rows, {} files ({}).",
         report.created_at,
         report.rows,
@@ -144,7 +144,7 @@ pub(super) async fn run_restore(config: &Config, arguments: RestoreArgs) -> Resu
         size(report.bytes)
     ));
     if !report.secrets_missing.is_empty() {
-        say(if summary.manifest.has_secrets {
+        print_message(if summary.manifest.has_secrets {
             "These secrets are encrypted in the archive; restore it again with --passphrase-file, or enter them again:"
         } else {
             "These secrets were not in the archive; enter them again:"
@@ -165,7 +165,7 @@ fn confirm(summary: &ArchiveSummary, config: &Config) -> Result<(), CliError> {
             "a restore replaces all data and must be confirmed, but stdin is not a terminal; use --yes".to_owned(),
         ));
     }
-    say_piece(question);
+    print_message_piece(question);
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(|source| CliError::Machine { source })?;
     if answer.trim() == "yes" { Ok(()) } else { Err(CliError::Usage("nothing was changed".to_owned())) }
@@ -248,19 +248,19 @@ fn report_omitted_files(left_out: &OmittedFiles) {
         if *total == 0 {
             continue;
         }
-        say(format_args!("{total} files or directories {what}:"));
+        print_message(format_args!("{total} files or directories {what}:"));
         for path in first {
-            say(format_args!("  {}: it {}", path.path.escape_debug(), path.reason));
+            print_message(format_args!("  {}: it {}", path.path.escape_debug(), path.reason));
         }
         if unnamed > 0 {
-            say(format_args!("  and {unnamed} more"));
+            print_message(format_args!("  and {unnamed} more"));
         }
     }
 }
 
 fn list(names: &[SecretName]) {
     for SecretName { scope, name } in names {
-        say(format_args!("  {scope}: {name}"));
+        print_message(format_args!("  {scope}: {name}"));
     }
 }
 

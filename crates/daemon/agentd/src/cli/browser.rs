@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::client::LocalClient;
 use super::error::CliError;
-use super::terminal::{one_line, print_json, print_line, say};
+use super::terminal::{one_line, print_json, print_line, print_message};
 use crate::config::Config;
 
 /// Request timeout. An action may take a minute, and the browser may have to start first.
@@ -119,7 +119,7 @@ pub(super) async fn run(config: &Config, arguments: BrowserArgs) -> Result<(), C
         BrowserCommand::Record { command } => record(&client, command).await,
         BrowserCommand::Close => {
             let answer = ask(&client, Method::POST, "/api/browser/close", None).await?;
-            say(if answer["closed"] == true { "Closed." } else { "No browser was open." });
+            print_message(if answer["closed"] == true { "Closed." } else { "No browser was open." });
             Ok(())
         }
     }
@@ -158,10 +158,10 @@ async fn act(client: &LocalClient, fields: Map<String, Value>, json: bool) -> Re
         return Ok(());
     }
     if acted["restarted"] == true {
-        say("The browser had exited and was restarted.");
+        print_message("The browser had exited and was restarted.");
     }
     if let Some(dialog) = acted.get("dialog") {
-        say(format_args!("The page asks ({}): {}", dialog["kind"], dialog["message"]));
+        print_message(format_args!("The page asks ({}): {}", dialog["kind"], dialog["message"]));
     }
     print_line(one_line(acted["url"].as_str().unwrap_or_default()));
     print_line(one_line(acted["title"].as_str().unwrap_or_default()));
@@ -179,7 +179,7 @@ async fn snapshot(client: &LocalClient, full: bool, json: bool) -> Result<(), Cl
     }
     print_line(snapshot["snapshot"].as_str().unwrap_or_default().trim_end());
     if snapshot["truncated"] == true {
-        say("The list is truncated; the page has more elements.");
+        print_message("The list is truncated; the page has more elements.");
     }
     Ok(())
 }

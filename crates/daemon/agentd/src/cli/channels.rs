@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::client::LocalClient;
 use super::error::CliError;
-use super::terminal::{one_line, print_json, print_line, say, table};
+use super::terminal::{one_line, print_json, print_line, print_message, table};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -107,7 +107,7 @@ async fn execute(client: &LocalClient, command: ChannelsCommand) -> Result<(), C
         ChannelsCommand::Approve { platform, code } => {
             let path = format!("/api/channels/{}/pairings/{}/approve", segment(&platform)?, segment(&code)?);
             let sender: Sender = client.json(Method::POST, &path, None).await?;
-            say(format_args!(
+            print_message(format_args!(
                 "Approved {} ({}). The sender was notified.",
                 one_line(&sender.name),
                 one_line(&sender.id)
@@ -117,13 +117,16 @@ async fn execute(client: &LocalClient, command: ChannelsCommand) -> Result<(), C
         ChannelsCommand::Refuse { platform, code } => {
             let path = format!("/api/channels/{}/pairings/{}", segment(&platform)?, segment(&code)?);
             client.json::<Value>(Method::DELETE, &path, None).await?;
-            say("Rejected. The sender was not notified.");
+            print_message("Rejected. The sender was not notified.");
             Ok(())
         }
         ChannelsCommand::Register { platform } => {
             let path = format!("/api/channels/{}/register", segment(&platform)?);
             let registered: Value = client.json(Method::POST, &path, None).await?;
-            say(format_args!("Registered: {}", one_line(registered["registered"].as_str().unwrap_or_default())));
+            print_message(format_args!(
+                "Registered: {}",
+                one_line(registered["registered"].as_str().unwrap_or_default())
+            ));
             Ok(())
         }
     }
@@ -154,7 +157,7 @@ async fn pairings(client: &LocalClient, json: bool) -> Result<(), CliError> {
     }
     let pairings: Vec<Pairing> = serde_json::from_value(all["pairings"].clone()).unwrap_or_default();
     if pairings.is_empty() {
-        say("No pairing requests.");
+        print_message("No pairing requests.");
         return Ok(());
     }
     let mut rows = vec![["PLATFORM", "CODE", "NAME", "ID", "SINCE"].map(str::to_owned).to_vec()];

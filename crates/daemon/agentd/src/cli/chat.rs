@@ -16,12 +16,12 @@ use super::client::{LocalClient, accept, error_from_body, request};
 use super::device;
 use super::error::CliError;
 use super::events::{Event, EventReader};
-use super::terminal::{Style, one_line, print_piece, say, say_error, say_piece};
+use super::terminal::{Style, one_line, print_error, print_message, print_message_piece, print_piece};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  agentd chat                                 interactive conversation\n  agentd chat --agent ada \"What is new?\"       one message and its reply\n  git diff | agentd chat -                    message from stdin\n  SVC_API_KEY=svc_… agentd chat --url https://agents.example.com\n\nCtrl-C stops a reply, Ctrl-D ends the conversation, /new starts another one."
+    after_help = "Examples:\n  agentd chat                                 interactive conversation\n  agentd chat --agent ada \"What is new?\"       one message and its reply\n  git diff | agentd chat -                    message from stdin\n  SVC_API_KEY=svc_… agentd chat --url https://agents.example.com\n\nCtrl-C stops a reply, Ctrl-D ends the conversation, /new starts a new one."
 )]
 pub(super) struct ChatArgs {
     /// Name or id of the agent [default: the default agent]
@@ -142,23 +142,25 @@ impl Daemon {
 }
 
 impl Chat {
-    /// Runs a conversation. Returns a failure at its end if a reply failed and no user saw it.
+    /// Runs a conversation. Without a terminal, the exit code is a failure if any reply failed.
     async fn run_interactive(&mut self) -> Result<ExitCode, CliError> {
         let mut outcome = ExitCode::SUCCESS;
         let is_interactive = std::io::stdin().is_terminal();
         if is_interactive {
-            say(self.style.faint("Ctrl-C stops a reply, Ctrl-D ends the conversation, /new starts another one."));
+            print_message(
+                self.style.faint("Ctrl-C stops a reply, Ctrl-D ends the conversation, /new starts a new one."),
+            );
         }
         let mut lines = read_lines();
         loop {
             if is_interactive {
-                say_piece(self.style.green("> "));
+                print_message_piece(self.style.green("> "));
             }
             let line = tokio::select! {
                 line = lines.recv() => line,
                 interrupted = tokio::signal::ctrl_c() => {
                     interrupted.map_err(|source| CliError::Machine { source })?;
-                    say(self.style.faint("\n(Ctrl-D ends the conversation)"));
+                    print_message(self.style.faint("\n(Ctrl-D ends the conversation)"));
                     continue;
                 }
             };
@@ -168,19 +170,19 @@ impl Chat {
                 "/quit" | "/exit" => break,
                 "/new" => {
                     self.conversation = None;
-                    say(self.style.faint("Started a new conversation."));
+                    print_message(self.style.faint("Started a new conversation."));
                 }
-                "/help" => {
-                    say("/new starts another conversation, /quit ends this one. Everything else is sent to the agent.")
-                }
+                "/help" => print_message(
+                    "/new starts a new conversation, /quit ends this one. Everything else is sent to the agent.",
+                ),
                 text => {
                     // A failed reply does not end the conversation.
                     let user_input = is_interactive.then_some(&mut lines);
                     match self.send_message(text, user_input).await {
                         Ok(()) => {}
-                        Err(error) if is_interactive => say(self.style.red(&format!("{error}"))),
+                        Err(error) if is_interactive => print_message(self.style.red(&format!("{error}"))),
                         Err(error) => {
-                            say_error(&error);
+                            print_error(&error);
                             outcome = ExitCode::FAILURE;
                         }
                     }
@@ -243,20 +245,20 @@ impl Chat {
             "token" => print_piece(text("content")),
             "tool_use" => {
                 let shown = format!("→ {} {}", one_line(text("tool")), data.get("input").unwrap_or(&Value::Null));
-                say(self.style.faint(&visible::escape(&shown)));
+                print_message(self.style.faint(&visible::escape(&shown)));
             }
-            "tool_result" => say(self.style.faint(&format!("← {}", one_line(text("tool"))))),
+            "tool_result" => print_message(self.style.faint(&format!("← {}", one_line(text("tool"))))),
             "done" => {
                 print_piece("\n");
                 let total = data.get("total_tokens").and_then(Value::as_u64);
                 if let Some(total) = total.filter(|_| self.shows_tokens) {
-                    say(self.style.faint(&format!("{total} tokens")));
+                    print_message(self.style.faint(&format!("{total} tokens")));
                 }
                 return Ok(true);
             }
             "error" if text("code") == "cancelled" && is_cancelled => {
                 print_piece("\n");
-                say(self.style.faint("(stopped)"));
+                print_message(self.style.faint("(stopped)"));
                 return Ok(true);
             }
             "error" => {
@@ -274,19 +276,20 @@ impl Chat {
         let id = data["approval_id"].as_str().unwrap_or_default();
         let tool = one_line(data["tool"].as_str().unwrap_or_default());
         let shown = format!("{tool} wants to run with {}", data["input"]);
-        say(self.style.yellow(&visible::escape(&shown)));
+        print_message(self.style.yellow(&visible::escape(&shown)));
         if let Some(reason) = data["request_reason"].as_str() {
-            say(self.style.yellow(&format!("Reason: {}", visible::escape(reason))));
+            print_message(self.style.yellow(&format!("Reason: {}", visible::escape(reason))));
         }
         let Some(lines) = user_input else {
-            say(self.style.yellow(&format!(
+            print_message(self.style.yellow(&format!(
                 "Waiting for approval: POST /api/chat/approvals/{id} with {{\"decision\": \"approve\"}} or \"reject\""
             )));
             return Ok(());
         };
-        say(self
-            .style
-            .yellow("Approve? Type y and Enter; any other text rejects it and is sent to the agent as the reason."));
+        print_message(
+            self.style
+                .yellow("Approve? Type y and Enter; any other text rejects it and is sent to the agent as the reason."),
+        );
         let Some(answer) = lines.recv().await else { return Ok(()) };
         let answer = answer.trim();
         let body = match answer.to_lowercase().as_str() {
@@ -298,7 +301,7 @@ impl Chat {
             Ok(_) => Ok(()),
             // Another client responded, or the request expired.
             Err(CliError::Refused { status: 404 | 409, message }) => {
-                say(self.style.faint(&message));
+                print_message(self.style.faint(&message));
                 Ok(())
             }
             Err(error) => Err(error),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::client::LocalClient;
 use super::error::CliError;
-use super::terminal::{print_json, print_line, say, table, write_line};
+use super::terminal::{print_json, print_line, print_message, table, write_line};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -111,7 +111,7 @@ async fn execute(client: &LocalClient, command: KeysCommand) -> Result<(), CliEr
             if let Err(source) = write_line(created.key.as_str()) {
                 return Err(revoke_unprinted(client, created.id, source).await);
             }
-            say(format_args!(
+            print_message(format_args!(
                 "Created the key `{}` ({}, scope {scope}). Store it now: it is not shown again.",
                 created.name, created.id
             ));
@@ -127,7 +127,7 @@ async fn execute(client: &LocalClient, command: KeysCommand) -> Result<(), CliEr
             }
             let all: All = client.json(Method::GET, "/api/auth/keys", None).await?;
             if all.keys.is_empty() {
-                say("No keys. Create one with `agentd keys create --name NAME`.");
+                print_message("No keys. Create one with `agentd keys create --name NAME`.");
                 return Ok(());
             }
             let mut rows = vec![["ID", "NAME", "SCOPE", "CREATED", "LAST USED"].map(str::to_owned).to_vec()];
@@ -140,7 +140,7 @@ async fn execute(client: &LocalClient, command: KeysCommand) -> Result<(), CliEr
         KeysCommand::Revoke { id } => {
             let _revoked: serde_json::Value =
                 client.json(Method::DELETE, &format!("/api/auth/keys/{id}"), None).await?;
-            say(format_args!("Revoked {id}. Requests with this key are now rejected."));
+            print_message(format_args!("Revoked {id}. Requests with this key are now rejected."));
         }
     }
     Ok(())

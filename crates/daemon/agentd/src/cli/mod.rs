@@ -105,7 +105,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            terminal::say_error(&*error);
+            terminal::print_error(&*error);
             ExitCode::FAILURE
         }
     }

@@ -69,22 +69,22 @@ pub(super) fn write_json_line(value: &Value) -> std::io::Result<()> {
 }
 
 /// Writes a message line to stderr.
-pub(super) fn say(text: impl Into<SafeText>) {
-    say_piece(text.into().then("\n"));
+pub(super) fn print_message(text: impl Into<SafeText>) {
+    print_message_piece(text.into().then("\n"));
 }
 
 /// Writes an error and its causes.
-pub(super) fn say_error(error: &dyn std::error::Error) {
-    say(format_args!("agentd: {error}"));
+pub(super) fn print_error(error: &dyn std::error::Error) {
+    print_message(format_args!("agentd: {error}"));
     let mut source = error.source();
     while let Some(cause) = source {
-        say(format_args!("  because: {cause}"));
+        print_message(format_args!("  because: {cause}"));
         source = cause.source();
     }
 }
 
 /// Writes a piece of a message to stderr immediately.
-pub(super) fn say_piece(text: impl Into<SafeText>) {
+pub(super) fn print_message_piece(text: impl Into<SafeText>) {
     let mut stderr = std::io::stderr().lock();
     drop(stderr.write_all(text.into().0.as_bytes()).and_then(|()| stderr.flush()));
 }
@@ -102,21 +102,21 @@ fn without_controls(text: &str) -> Cow<'_, str> {
 
 /// Puts untrusted text on one line, so that it cannot forge further lines of the output.
 pub(super) fn one_line(text: &str) -> String {
-    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
 /// Escapes the control characters that JSON allows in strings: DEL, and U+0080 to U+009F.
 fn json_without_controls(json: String) -> String {
-    let is_safe = |sign: char| !sign.is_control() || sign == '\n';
+    let is_safe = |character: char| !character.is_control() || character == '\n';
     if json.chars().all(is_safe) {
         return json;
     }
     let mut text = String::with_capacity(json.len() + 16);
-    for sign in json.chars() {
-        if is_safe(sign) {
-            text.push(sign);
+    for character in json.chars() {
+        if is_safe(character) {
+            text.push(character);
         } else {
-            text.push_str(&format!("\\u{:04x}", u32::from(sign)));
+            text.push_str(&format!("\\u{:04x}", u32::from(character)));
         }
     }
     text
@@ -234,7 +234,7 @@ mod tests {
         #[test]
         fn text_is_without_controls(text in "(?s).*") {
             let safe = SafeText::from(text.as_str());
-            prop_assert!(safe.as_str().chars().all(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')));
+            prop_assert!(safe.as_str().chars().all(|character| !character.is_control() || matches!(character, '\n' | '\t')));
         }
 
         #[test]
@@ -242,7 +242,7 @@ mod tests {
             let value = json!({"text": text, "more": [text]});
             for json in [format!("{value}"), format!("{value:#}")] {
                 let safe = json_without_controls(json);
-                prop_assert!(safe.chars().all(|sign| !sign.is_control() || sign == '\n'));
+                prop_assert!(safe.chars().all(|character| !character.is_control() || character == '\n'));
                 prop_assert_eq!(serde_json::from_str::<Value>(&safe).unwrap(), value.clone());
             }
         }

@@ -5,7 +5,7 @@ use agentd_automation::scheduler::{ACTIVITY_QUARTER_MICROS, Activity, ActivitySo
 use agentd_base::Timestamp;
 use agentd_conversation::chat::Chat;
 use agentd_core::auth::{Auth, AuthError};
-use agentd_operations::monitoring::{QueueDepth, ReportsBootstrap, ReportsQueue};
+use agentd_operations::monitoring::{BootstrapReporter, QueueDepth, QueueReporter};
 use agentd_store::StoreError;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 /// Reports to monitoring whether no API key exists yet.
 pub(super) struct Bootstrap(pub(super) Auth);
 
-impl ReportsBootstrap for Bootstrap {
+impl BootstrapReporter for Bootstrap {
     fn bootstrap_mode(&self) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             match self.0.recent_bootstrap_state().await {
@@ -41,7 +41,7 @@ impl ActivitySource for WrittenMessages {
 /// Reports the depth of the hook delivery queue, which has a table of its own.
 pub(super) struct HookDeliveries(pub(super) Hooks);
 
-impl ReportsQueue for HookDeliveries {
+impl QueueReporter for HookDeliveries {
     fn depth(&self) -> BoxFuture<'_, Result<QueueDepth, StoreError>> {
         async {
             let counts = self.0.queue_stats().await.map_err(|error| match error {

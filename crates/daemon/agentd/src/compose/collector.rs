@@ -103,7 +103,7 @@ impl RequestSpans for TraceRequests {
                 attributes.push(KeyValue::new("error.type", status.as_str().to_owned()));
             }
             Span {
-                place: request.trace.context,
+                context: request.trace.context,
                 parent: request.trace.parent,
                 name: format!("{} {}", request.method, request.route),
                 kind: SpanKind::Server,

@@ -31,7 +31,7 @@ use agentd_integrations::channels::{ChannelDependencies, Channels};
 use agentd_integrations::devices::Devices;
 use agentd_operations::alerts::{AlertSources, Alerts};
 use agentd_operations::backup::{Backup, Backups, WhileBusy};
-use agentd_operations::monitoring::{FigureSources, Monitoring, Readiness, SystemProbe};
+use agentd_operations::monitoring::{Monitoring, Readiness, StatisticsSources, SystemProbe};
 use agentd_operations::setup::Setup;
 use agentd_operations::web_ui::{DescribeApi, Pages};
 use agentd_process::Spawner;
@@ -190,7 +190,7 @@ async fn wire_domains(
         waiting_limit: config.hook_waiting_limit,
     };
     let hooks = domains.add(Hooks::new(context, hook_dependencies));
-    let figure_sources = FigureSources {
+    let statistics_sources = StatisticsSources {
         settings: settings.clone(),
         rollups: rollups.clone(),
         providers: providers.clone(),
@@ -202,7 +202,7 @@ async fn wire_domains(
     };
     let bootstrap = Arc::new(Bootstrap(auth.clone()));
     let checks = vec![Arc::new(memory.clone()) as Arc<dyn HealthCheck>];
-    let monitoring = domains.add(Monitoring::new(context, readiness, bootstrap, checks, figure_sources));
+    let monitoring = domains.add(Monitoring::new(context, readiness, bootstrap, checks, statistics_sources));
     let alert_sources = AlertSources {
         settings: settings.clone(),
         rollups,

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
-use crate::support::talk::{Talk, create_agent};
+use crate::support::chat_fixture::{ChatFixture, create_agent};
 
 const SCOUT: &str = "/api/agents/scout";
 const VERSIONS: &str = "/api/agents/scout/versions";
@@ -132,11 +132,11 @@ async fn concurrent_updates_are_all_applied() {
 
 #[tokio::test]
 async fn updated_agent_is_used_for_the_next_reply() {
-    let talk = Talk::saying(&["ok"]).await;
-    talk.exchange(&json!({"content": "a"})).await;
-    patch(&talk.app, json!({"user_name": "Grace", "profile": {"instructions": "Use metres."}})).await;
-    talk.exchange(&json!({"content": "b"})).await;
-    let system_prompt = |number: usize| talk.vendor.requests()[number].body["messages"][0]["content"].to_string();
+    let fixture = ChatFixture::saying(&["ok"]).await;
+    fixture.exchange(&json!({"content": "a"})).await;
+    patch(&fixture.app, json!({"user_name": "Grace", "profile": {"instructions": "Use metres."}})).await;
+    fixture.exchange(&json!({"content": "b"})).await;
+    let system_prompt = |number: usize| fixture.vendor.requests()[number].body["messages"][0]["content"].to_string();
     assert!(system_prompt(0).contains("Ada") && !system_prompt(0).contains("Use metres."));
     assert!(system_prompt(1).contains("Grace") && system_prompt(1).contains("Use metres."));
 }

@@ -8,7 +8,7 @@ use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
-use crate::support::talk::{TEST_USAGE, Talk, create_agent, read_tokens, started};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent, read_tokens, started};
 
 fn scout() -> Value {
     json!({"svc_name": "scout", "user_name": "Ada", "archetype": ["researcher", "pirate"], "custom_archetype": "You love maps.",
@@ -149,15 +149,15 @@ async fn repeated_request_creates_one_agent() {
 
 #[tokio::test]
 async fn system_prompt_contains_the_profile_of_the_agent() {
-    let talk = Talk::saying(&["ok"]).await;
+    let fixture = ChatFixture::saying(&["ok"]).await;
     let settings = json!({"instructions": "Never lie."});
-    talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    talk.app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
+    fixture.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    fixture.app.put("/api/settings/interface").json(&json!({"language": "de"})).send().await.expect_status(200);
     let mut fields = scout();
     fields["svc_name"] = json!("mapper");
-    talk.app.post("/api/agents").json(&fields).send().await.expect_status(201);
-    talk.exchange(&json!({"content": "hello", "agent_id": "mapper"})).await;
-    let request = &talk.vendor.requests()[0].body;
+    fixture.app.post("/api/agents").json(&fields).send().await.expect_status(201);
+    fixture.exchange(&json!({"content": "hello", "agent_id": "mapper"})).await;
+    let request = &fixture.vendor.requests()[0].body;
     assert_eq!(request["model"], "m-1");
     let system_prompt = request["messages"][0]["content"].as_str().expect("a system prompt");
     for part in [
@@ -209,15 +209,15 @@ fn assert_only_usage_counts_remain(mut found: Vec<String>) {
 
 #[tokio::test]
 async fn deleted_agent_leaves_only_usage_counts() {
-    let talk = Talk::saying(&["a", "b"]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["a", "b"]).await;
+    let app = &fixture.app;
     let id = app.get("/api/agents/scout").send().await.json()["id"].as_str().expect("an id").to_owned();
     for number in 0..3 {
         let content = format!("a secret wish {number}");
-        talk.exchange(&json!({"content": content, "agent_id": "scout"})).await;
+        fixture.exchange(&json!({"content": content, "agent_id": "scout"})).await;
     }
     let other = create_agent(app, "other").await;
-    let kept = talk.exchange(&json!({"content": "kept", "agent_id": "other"})).await;
+    let kept = fixture.exchange(&json!({"content": "kept", "agent_id": "other"})).await;
     let kept = started(&kept, "conversation_id");
     let deep = workspace(app, "scout").join("a/b/c");
     std::fs::create_dir_all(&deep).expect("folders");
@@ -235,15 +235,15 @@ async fn deleted_agent_leaves_only_usage_counts() {
     assert_only_usage_counts_remain(mentions(app, &id).await);
     assert_eq!(mentions(app, "a secret wish").await, Vec::<String>::new());
     assert!(!app.data_dir().join("agents/.trash").join(&id).exists());
-    assert_eq!(talk.conversation(&kept).await["agent_id"], other["id"]);
+    assert_eq!(fixture.conversation(&kept).await["agent_id"], other["id"]);
 }
 
 /// Deleting an agent hides its conversations without writing to any of them.
 #[tokio::test]
 async fn conversations_are_hidden_when_their_agent_is_deleted() {
-    let talk = Talk::saying(&["a"]).await;
-    let app = &talk.app;
-    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    let fixture = ChatFixture::saying(&["a"]).await;
+    let app = &fixture.app;
+    let id = started(&fixture.exchange(&json!({"content": "hello"})).await, "conversation_id");
     let not_deleted = async || {
         let mut read = app.running().context().db.read().await.expect("a connection");
         let sql = "SELECT COUNT(*) FROM conversations WHERE deleted_at IS NULL";
@@ -258,7 +258,7 @@ async fn conversations_are_hidden_when_their_agent_is_deleted() {
     assert_eq!(app.get("/api/chat/conversations").send().await.json()["total"], 0);
     let inject = json!({"conversation_id": id, "role": "user", "content": "x"});
     app.post("/api/chat/messages/inject").json(&inject).send().await.expect_error(404, "conversation_not_found");
-    talk.send(&json!({"conversation_id": id, "content": "x"})).send().await.expect_status(404);
+    fixture.send(&json!({"conversation_id": id, "content": "x"})).send().await.expect_status(404);
     app.run_workers().await;
     assert_eq!(not_deleted().await, 0);
 }
@@ -280,38 +280,38 @@ async fn name_of_a_deleted_agent_is_reusable_without_its_old_files() {
 
 #[tokio::test]
 async fn deletion_resumes_after_a_restart() {
-    let mut talk = Talk::saying(&["a"]).await;
-    let id = talk.app.get("/api/agents/scout").send().await.json()["id"].as_str().expect("an id").to_owned();
-    talk.exchange(&json!({"content": "hello"})).await;
-    std::fs::write(workspace(&talk.app, "scout").join("old"), "x").expect("a file");
-    talk.app.delete("/api/agents/scout").send().await.expect_status(200);
+    let mut fixture = ChatFixture::saying(&["a"]).await;
+    let id = fixture.app.get("/api/agents/scout").send().await.json()["id"].as_str().expect("an id").to_owned();
+    fixture.exchange(&json!({"content": "hello"})).await;
+    std::fs::write(workspace(&fixture.app, "scout").join("old"), "x").expect("a file");
+    fixture.app.delete("/api/agents/scout").send().await.expect_status(200);
     // Simulates a kill before the folder was moved.
-    let trash = talk.app.data_dir().join("agents/.trash").join(&id);
-    std::fs::rename(&trash, workspace(&talk.app, "scout")).expect("moved back");
-    let db = talk.app.running().context().db.clone();
+    let trash = fixture.app.data_dir().join("agents/.trash").join(&id);
+    std::fs::rename(&trash, workspace(&fixture.app, "scout")).expect("moved back");
+    let db = fixture.app.running().context().db.clone();
     db.write(async move |tx: &mut agentd_store::Tx| tx.execute("UPDATE agents SET leaves_folder = 1", args![]).await)
         .await
         .expect("written");
     drop(db);
-    talk.app.restart().await;
-    create_agent(&talk.app, "scout").await;
-    assert_eq!(std::fs::read_dir(workspace(&talk.app, "scout")).expect("a folder").count(), 0);
-    talk.app.run_workers().await;
+    fixture.app.restart().await;
+    create_agent(&fixture.app, "scout").await;
+    assert_eq!(std::fs::read_dir(workspace(&fixture.app, "scout")).expect("a folder").count(), 0);
+    fixture.app.run_workers().await;
     assert!(!trash.exists());
-    assert_only_usage_counts_remain(mentions(&talk.app, &id).await);
+    assert_only_usage_counts_remain(mentions(&fixture.app, &id).await);
 }
 
 #[tokio::test]
 async fn deleting_an_agent_cancels_its_reply() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     read_tokens(&mut stream, 1).await;
-    talk.app.delete("/api/agents/scout").send().await.expect_status(200);
+    fixture.app.delete("/api/agents/scout").send().await.expect_status(200);
     let last = stream.collect().await.pop().expect("an end");
     assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("cancelled")));
-    talk.vendor.wait_for_aborted(1).await;
-    talk.app.run_workers().await;
-    assert_eq!(talk.usage().await.len(), 1);
+    fixture.vendor.wait_for_aborted(1).await;
+    fixture.app.run_workers().await;
+    assert_eq!(fixture.usage().await.len(), 1);
 }

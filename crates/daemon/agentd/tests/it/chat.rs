@@ -3,7 +3,7 @@
 use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::{TEST_USAGE, Talk, create_agent, read_tokens, started};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent, read_tokens, started};
 use crate::support::{Eventually, TestApp};
 
 async fn create(app: &TestApp, body: Value) -> Value {
@@ -104,32 +104,32 @@ async fn agent_is_optional_if_it_is_unambiguous() {
 
 #[tokio::test]
 async fn title_is_derived_from_the_first_message_until_it_is_set() {
-    let talk = Talk::saying(&["ok"]).await;
-    let events = talk.exchange(&json!({"content": "Plan my week. Begin on Monday."})).await;
+    let fixture = ChatFixture::saying(&["ok"]).await;
+    let events = fixture.exchange(&json!({"content": "Plan my week. Begin on Monday."})).await;
     let id = started(&events, "conversation_id");
-    assert_eq!(talk.conversation(&id).await["title"], "Plan my week");
-    talk.exchange(&json!({"content": "Another thing", "conversation_id": id})).await;
-    assert_eq!(talk.conversation(&id).await["title"], "Plan my week");
-    let titled = create(&talk.app, json!({"title": "Mine"})).await;
-    talk.exchange(&json!({"content": "Hello", "conversation_id": titled["id"]})).await;
-    assert_eq!(talk.conversation(titled["id"].as_str().expect("an id")).await["title"], "Mine");
-    let empty = create(&talk.app, json!({})).await;
-    talk.exchange(&json!({"content": "What is Rust? Tell me.", "conversation_id": empty["id"]})).await;
-    assert_eq!(talk.conversation(empty["id"].as_str().expect("an id")).await["title"], "What is Rust?");
+    assert_eq!(fixture.conversation(&id).await["title"], "Plan my week");
+    fixture.exchange(&json!({"content": "Another thing", "conversation_id": id})).await;
+    assert_eq!(fixture.conversation(&id).await["title"], "Plan my week");
+    let titled = create(&fixture.app, json!({"title": "Mine"})).await;
+    fixture.exchange(&json!({"content": "Hello", "conversation_id": titled["id"]})).await;
+    assert_eq!(fixture.conversation(titled["id"].as_str().expect("an id")).await["title"], "Mine");
+    let empty = create(&fixture.app, json!({})).await;
+    fixture.exchange(&json!({"content": "What is Rust? Tell me.", "conversation_id": empty["id"]})).await;
+    assert_eq!(fixture.conversation(empty["id"].as_str().expect("an id")).await["title"], "What is Rust?");
 }
 
 #[tokio::test]
 async fn model_receives_the_messages_in_order() {
-    let talk = Talk::saying(&["first answer"]).await;
-    let id = started(&talk.exchange(&json!({"content": "first question"})).await, "conversation_id");
+    let fixture = ChatFixture::saying(&["first answer"]).await;
+    let id = started(&fixture.exchange(&json!({"content": "first question"})).await, "conversation_id");
     for (role, content) in [("system", "The owner is in a hurry."), ("assistant", "an aside"), ("user", "a note")] {
         let body = json!({"conversation_id": id, "role": role, "content": content});
-        let message = talk.app.post("/api/chat/messages/inject").json(&body).send().await.expect_status(201).json();
+        let message = fixture.app.post("/api/chat/messages/inject").json(&body).send().await.expect_status(201).json();
         assert_eq!((&message["role"], &message["content"]), (&json!(role), &json!(content)));
         assert_eq!((&message["status"], &message["tool_calls"]), (&json!("complete"), &json!([])));
     }
-    talk.exchange(&json!({"content": "second question", "conversation_id": id, "model": "other-model"})).await;
-    let request = &talk.vendor.requests()[1].body;
+    fixture.exchange(&json!({"content": "second question", "conversation_id": id, "model": "other-model"})).await;
+    let request = &fixture.vendor.requests()[1].body;
     assert_eq!(request["model"], "other-model");
     let messages = request["messages"].as_array().expect("messages");
     let system = messages[0]["content"].as_str().expect("a system prompt");
@@ -142,7 +142,7 @@ async fn model_receives_the_messages_in_order() {
         sent,
         [("user", "first question"), ("assistant", "first answer\n\nan aside"), ("user", "a note\n\nsecond question")]
     );
-    let conversation = talk.conversation(&id).await;
+    let conversation = fixture.conversation(&id).await;
     assert_eq!(conversation["message_count"], 7);
     let contents: Vec<&str> = conversation["messages"]
         .as_array()
@@ -162,7 +162,7 @@ async fn model_receives_the_messages_in_order() {
             "first answer"
         ]
     );
-    let page = talk.app.get(&format!("/api/chat/conversations/{id}?limit=2&offset=1")).send().await.json();
+    let page = fixture.app.get(&format!("/api/chat/conversations/{id}?limit=2&offset=1")).send().await.json();
     assert_eq!(page["messages"][0]["content"], "first answer");
     assert_eq!(page["messages"].as_array().map(Vec::len), Some(2));
 }
@@ -253,79 +253,80 @@ async fn truncated_messages_are_hidden_immediately_and_deleted_in_batches() {
 
 #[tokio::test]
 async fn event_log_of_a_reply_is_deleted_with_the_reply() {
-    let talk = Talk::saying(&["a"]).await;
-    let first = talk.exchange(&json!({"content": "one"})).await;
+    let fixture = ChatFixture::saying(&["a"]).await;
+    let first = fixture.exchange(&json!({"content": "one"})).await;
     let conversation = started(&first, "conversation_id");
-    let second = talk.exchange(&json!({"content": "two", "conversation_id": conversation})).await;
+    let second = fixture.exchange(&json!({"content": "two", "conversation_id": conversation})).await;
     let truncate = async |body: Value| {
-        talk.app.post("/api/chat/messages/truncate").json(&body).send().await.expect_status(200).json()
+        fixture.app.post("/api/chat/messages/truncate").json(&body).send().await.expect_status(200).json()
     };
     // Removes the second reply without its question, then the first question without its reply.
     let body = json!({"conversation_id": conversation, "after_message_id": started(&first, "message_id")});
     assert_eq!(truncate(body).await, json!({"removed": 2}));
     assert_eq!(truncate(json!({"conversation_id": conversation, "keep_last": 1})).await, json!({"removed": 1}));
-    talk.app.run_workers().await;
-    talk.follow(&started(&second, "session_id")).send().await.expect_error(404, "session_not_found");
-    talk.follow(&started(&first, "session_id")).send().await.expect_status(200);
+    fixture.app.run_workers().await;
+    fixture.follow(&started(&second, "session_id")).send().await.expect_error(404, "session_not_found");
+    fixture.follow(&started(&first, "session_id")).send().await.expect_status(200);
 }
 
 /// Running replies must not prevent the purge of other conversations.
 #[tokio::test]
 async fn purge_skips_conversations_with_running_replies() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     let mut streams = Vec::new();
     for _ in 0..25 {
-        streams.push(talk.send(&json!({"content": "hello"})).stream().await);
+        streams.push(fixture.send(&json!({"content": "hello"})).stream().await);
     }
     // Simulates replies that were asked to stop and have not.
     let hide = async |tx: &mut agentd_store::Tx| {
         tx.execute("UPDATE conversations SET deleted_at = 1", agentd_store::args![]).await
     };
-    let hidden: Result<u64, agentd_store::StoreError> = talk.app.running().context().db.write(hide).await;
+    let hidden: Result<u64, agentd_store::StoreError> = fixture.app.running().context().db.write(hide).await;
     assert_eq!(hidden.expect("hidden"), 25);
-    let made = create(&talk.app, json!({})).await;
+    let made = create(&fixture.app, json!({})).await;
     let path = format!("/api/chat/conversations/{}", made["id"].as_str().expect("an id"));
-    talk.app.delete(&path).send().await.expect_status(200);
-    assert_eq!(count(&talk.app, "SELECT COUNT(*) FROM conversations").await, 26);
-    talk.app.run_workers().await;
-    assert_eq!(count(&talk.app, "SELECT COUNT(*) FROM conversations").await, 25);
+    fixture.app.delete(&path).send().await.expect_status(200);
+    assert_eq!(count(&fixture.app, "SELECT COUNT(*) FROM conversations").await, 26);
+    fixture.app.run_workers().await;
+    assert_eq!(count(&fixture.app, "SELECT COUNT(*) FROM conversations").await, 25);
     gate.open();
     for stream in streams {
         stream.collect().await;
     }
-    talk.app.run_workers().await;
-    assert_eq!(count(&talk.app, "SELECT COUNT(*) FROM conversations").await, 0);
+    fixture.app.run_workers().await;
+    assert_eq!(count(&fixture.app, "SELECT COUNT(*) FROM conversations").await, 0);
 }
 
 #[tokio::test]
 async fn truncation_is_rejected_while_a_reply_is_written() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let id = started(&read_tokens(&mut stream, 1).await, "conversation_id");
     let body = json!({"conversation_id": id, "keep_last": 0});
-    let refused = talk.app.post("/api/chat/messages/truncate").json(&body).send().await;
+    let refused = fixture.app.post("/api/chat/messages/truncate").json(&body).send().await;
     refused.expect_error(409, "turn_in_progress");
     gate.open();
     stream.collect().await;
-    talk.app.post("/api/chat/messages/truncate").json(&body).send().await.expect_status(200);
+    fixture.app.post("/api/chat/messages/truncate").json(&body).send().await.expect_status(200);
 }
 
 #[tokio::test]
 async fn welcome_message_is_not_stored() {
-    let talk = Talk::saying(&["Hello ", "Ada! "]).await;
-    let welcome = talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"})).send().await;
+    let fixture = ChatFixture::saying(&["Hello ", "Ada! "]).await;
+    let welcome = fixture.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"})).send().await;
     assert_eq!(welcome.expect_status(200).json(), json!({"message": "Hello Ada!"}));
-    assert_eq!(talk.app.get("/api/chat/conversations").send().await.json()["total"], 0);
-    assert_eq!(talk.usage().await, [("provider".to_owned(), 7, 3)]);
-    let ask = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
+    assert_eq!(fixture.app.get("/api/chat/conversations").send().await.json()["total"], 0);
+    assert_eq!(fixture.usage().await, [("provider".to_owned(), 7, 3)]);
+    let ask = || fixture.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
     assert_eq!(ask().await.expect_status(200).header("idempotency-replayed"), None);
     let again = ask().await.expect_status(200);
     assert_eq!((again.json(), again.header("idempotency-replayed")), (json!({"message": "Hello Ada!"}), Some("true")));
-    assert_eq!(talk.vendor.requests().len(), 2);
-    talk.app
+    assert_eq!(fixture.vendor.requests().len(), 2);
+    fixture
+        .app
         .post("/api/chat/welcome")
         .json(&json!({"agent_id": "nobody"}))
         .send()
@@ -337,11 +338,11 @@ async fn welcome_message_is_not_stored() {
 async fn welcome_of_a_disconnected_client_is_regenerated() {
     let gate = Gate::new();
     let never = Reply::text(["Hello?"], TEST_USAGE).gated(&gate);
-    let talk = Talk::with(Script::queue([never, Reply::text(["Hello Ada!"], TEST_USAGE)])).await;
-    let ask = || talk.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
+    let fixture = ChatFixture::with(Script::queue([never, Reply::text(["Hello Ada!"], TEST_USAGE)])).await;
+    let ask = || fixture.app.post("/api/chat/welcome").header("idempotency-key", "w").json(&json!({})).send();
     let asked = async {
         let mut eventually = Eventually::new();
-        while talk.vendor.requests().is_empty() {
+        while fixture.vendor.requests().is_empty() {
             eventually.retry().await;
         }
     };
@@ -350,7 +351,7 @@ async fn welcome_of_a_disconnected_client_is_regenerated() {
         () = asked => {}
     }
     // The daemon detects the closed connection.
-    talk.vendor.wait_for_aborted(1).await;
+    fixture.vendor.wait_for_aborted(1).await;
     let mut answer = ask().await;
     // The first request may still be running.
     let mut eventually = Eventually::new();
@@ -362,23 +363,23 @@ async fn welcome_of_a_disconnected_client_is_regenerated() {
     assert_eq!((answer.json(), answer.header("idempotency-replayed")), (json!({"message": "Hello Ada!"}), None));
     let again = ask().await.expect_status(200);
     assert_eq!((again.json(), again.header("idempotency-replayed")), (json!({"message": "Hello Ada!"}), Some("true")));
-    assert_eq!(talk.vendor.requests().len(), 2);
+    assert_eq!(fixture.vendor.requests().len(), 2);
 }
 
 #[tokio::test]
 async fn deleted_conversation_cancels_its_reply_and_deletes_its_logs() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let start = read_tokens(&mut stream, 1).await;
     let path = format!("/api/chat/conversations/{}", started(&start, "conversation_id"));
-    talk.app.delete(&path).send().await.expect_status(200);
+    fixture.app.delete(&path).send().await.expect_status(200);
     let last = stream.collect().await.pop().expect("an end");
     assert_eq!((last.event.as_str(), last.data["code"].as_str()), ("error", Some("cancelled")));
-    talk.app.run_workers().await;
-    talk.follow(&started(&start, "session_id")).send().await.expect_error(404, "session_not_found");
-    let mut read = talk.app.running().context().db.read().await.expect("a connection");
+    fixture.app.run_workers().await;
+    fixture.follow(&started(&start, "session_id")).send().await.expect_error(404, "session_not_found");
+    let mut read = fixture.app.running().context().db.read().await.expect("a connection");
     for table in ["conversations", "messages", "sessions", "session_events"] {
         let count =
             read.fetch_one(format!("SELECT COUNT(*) FROM {table}"), agentd_store::args![]).await.expect("a count");
@@ -388,7 +389,7 @@ async fn deleted_conversation_cancels_its_reply_and_deletes_its_logs() {
 
 #[tokio::test]
 async fn invalid_message_is_rejected_and_nothing_is_stored() {
-    let talk = Talk::saying(&["never"]).await;
+    let fixture = ChatFixture::saying(&["never"]).await;
     for (body, fields) in [
         (json!({}), vec!["content"]),
         (json!({"content": ""}), vec!["content"]),
@@ -398,38 +399,39 @@ async fn invalid_message_is_rejected_and_nothing_is_stored() {
         (json!({"content": "x".repeat(400_001)}), vec!["content"]),
         (json!([]), vec!["body"]),
     ] {
-        let answer = talk.send(&body).send().await.expect_error(400, "invalid_request");
+        let answer = fixture.send(&body).send().await.expect_error(400, "invalid_request");
         let mut found = answer.bad_fields();
         found.sort();
         let mut expected = fields;
         expected.sort_unstable();
         assert_eq!(found, expected);
     }
-    talk.send(&json!({"content": "x", "conversation_id": "conv_none"}))
+    fixture
+        .send(&json!({"content": "x", "conversation_id": "conv_none"}))
         .send()
         .await
         .expect_error(404, "conversation_not_found");
-    talk.send(&json!({"content": "x", "agent_id": "nobody"})).send().await.expect_error(404, "agent_not_found");
-    let raw = |text: &'static str| talk.app.post("/api/chat/messages/stream").raw_json(text).send();
+    fixture.send(&json!({"content": "x", "agent_id": "nobody"})).send().await.expect_error(404, "agent_not_found");
+    let raw = |text: &'static str| fixture.app.post("/api/chat/messages/stream").raw_json(text).send();
     raw("{").await.expect_error(400, "malformed_json");
     raw("").await.expect_error(400, "malformed_json");
-    let text = talk.app.post("/api/chat/messages/stream").body("text/plain", "hello").send().await;
+    let text = fixture.app.post("/api/chat/messages/stream").body("text/plain", "hello").send().await;
     text.expect_error(415, "unsupported_media_type");
     let large = format!("{{\"content\": \"{}\"}}", "x".repeat(3 << 20));
-    talk.app.post("/api/chat/messages/stream").raw_json(large).send().await.expect_status(413);
-    talk.app.get("/api/chat/messages/stream").send().await.expect_status(405);
+    fixture.app.post("/api/chat/messages/stream").raw_json(large).send().await.expect_status(413);
+    fixture.app.get("/api/chat/messages/stream").send().await.expect_status(405);
     for id in ["conv_x", "..%2F..%2Fetc", "%00", "é", &"x".repeat(2_000)] {
-        let answer = talk.app.get(&format!("/api/chat/conversations/{id}")).send().await;
+        let answer = fixture.app.get(&format!("/api/chat/conversations/{id}")).send().await;
         assert!(matches!(answer.status.as_u16(), 400 | 404), "{id}: {}", answer.status);
     }
-    let other = create_agent(&talk.app, "other").await;
-    let conversation = create(&talk.app, json!({"agent_id": "scout"})).await;
+    let other = create_agent(&fixture.app, "other").await;
+    let conversation = create(&fixture.app, json!({"agent_id": "scout"})).await;
     let wrong = json!({"content": "x", "conversation_id": conversation["id"], "agent_id": other["id"]});
-    assert_eq!(talk.send(&wrong).send().await.expect_error(400, "invalid_request").bad_fields(), ["agent_id"]);
+    assert_eq!(fixture.send(&wrong).send().await.expect_error(400, "invalid_request").bad_fields(), ["agent_id"]);
     let body = json!({"conversation_id": conversation["id"], "role": "tool", "content": "x"});
-    talk.app.post("/api/chat/messages/inject").json(&body).send().await.expect_error(400, "invalid_request");
-    assert_eq!(talk.vendor.requests().len(), 0);
-    assert_eq!(talk.usage().await.len(), 0);
-    let found = talk.conversation(conversation["id"].as_str().expect("an id")).await;
+    fixture.app.post("/api/chat/messages/inject").json(&body).send().await.expect_error(400, "invalid_request");
+    assert_eq!(fixture.vendor.requests().len(), 0);
+    assert_eq!(fixture.usage().await.len(), 0);
+    let found = fixture.conversation(conversation["id"].as_str().expect("an id")).await;
     assert_eq!(found["message_count"], 0);
 }

@@ -15,7 +15,7 @@ use prost::Message;
 use serde_json::json;
 
 use crate::hooks::receiver::{Answer, Receiver};
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 use crate::support::{Eventually, TestApp, TestProcess};
 
 fn string_attributes(attributes: &[KeyValue]) -> BTreeMap<&str, &str> {
@@ -64,8 +64,8 @@ async fn metrics_are_exported_under_their_prometheus_names() {
         ("OTEL_METRIC_EXPORT_INTERVAL", "1000".to_owned()),
     ];
     let app = TestApp::start_with(|source| source.otel = variables.into_iter().collect()).await;
-    let talk = Talk::on(app, Script::always(Reply::text(["x"], TEST_USAGE))).await;
-    talk.exchange(&json!({"content": "hello"})).await;
+    let fixture = ChatFixture::on(app, Script::always(Reply::text(["x"], TEST_USAGE))).await;
+    fixture.exchange(&json!({"content": "hello"})).await;
     let mut eventually = Eventually::new();
     let metrics = loop {
         let metrics = metrics(&collector);
@@ -90,7 +90,7 @@ async fn metrics_are_exported_under_their_prometheus_names() {
     assert!(matches!(find(&metrics, "svc_build_info"), Some(Data::Gauge(_))), "{metrics:?}");
     // A collector that does not respond does not delay the shutdown.
     collector.always(Answer::Hang);
-    let Talk { mut app, .. } = talk;
+    let ChatFixture { mut app, .. } = fixture;
     app.stop().await;
 }
 

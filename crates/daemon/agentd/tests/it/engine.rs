@@ -7,8 +7,8 @@ use agentd_testing_llm::{DocumentedFailure, Ending, FakeVendor, Gate, Reply, Scr
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent, read_tokens, started};
 use crate::support::request::{ServerEvent, token_text};
-use crate::support::talk::{TEST_USAGE, Talk, create_agent, read_tokens, started};
 use crate::support::{TestApp, TestProcess};
 
 fn kinds(events: &[ServerEvent]) -> Vec<&str> {
@@ -22,8 +22,8 @@ fn assert_numbered(events: &[ServerEvent], first: usize) {
 }
 
 /// Returns the message of the reply from the conversation.
-async fn reply(talk: &Talk, events: &[ServerEvent]) -> Value {
-    let conversation = talk.conversation(&started(events, "conversation_id")).await;
+async fn reply(fixture: &ChatFixture, events: &[ServerEvent]) -> Value {
+    let conversation = fixture.conversation(&started(events, "conversation_id")).await;
     let id = started(events, "message_id");
     let messages = conversation["messages"].as_array().expect("messages");
     messages.iter().find(|message| message["id"] == *id).expect("the reply").clone()
@@ -32,8 +32,8 @@ async fn reply(talk: &Talk, events: &[ServerEvent]) -> Value {
 #[tokio::test]
 async fn reply_is_streamed_in_pieces_and_stored() {
     let pieces = ["Par", "is ", "est\n\n", "data: ", "\"é\\", "😀", " ", "\u{2028}end"];
-    let talk = Talk::saying(&pieces).await;
-    let events = talk.exchange(&json!({"content": "Where?"})).await;
+    let fixture = ChatFixture::saying(&pieces).await;
+    let events = fixture.exchange(&json!({"content": "Where?"})).await;
     assert_eq!(kinds(&events), [&["start"][..], &["token"; 8], &["done"]].concat());
     assert_numbered(&events, 0);
     let texts: Vec<&str> = events.iter().filter_map(|event| event.data["content"].as_str()).collect();
@@ -45,18 +45,18 @@ async fn reply_is_streamed_in_pieces_and_stored() {
         "input_tokens": 7, "output_tokens": 3, "total_tokens": 10, "finish_reason": "stop",
     });
     assert_eq!(*done, expected);
-    let stored = reply(&talk, &events).await;
+    let stored = reply(&fixture, &events).await;
     assert_eq!(
         (&stored["content"], &stored["status"], &stored["role"]),
         (&json!(pieces.concat()), &json!("complete"), &json!("assistant"))
     );
-    assert_eq!(talk.usage().await, [("provider".to_owned(), 7, 3)]);
+    assert_eq!(fixture.usage().await, [("provider".to_owned(), 7, 3)]);
 }
 
 #[tokio::test]
 async fn stream_has_event_stream_headers() {
-    let talk = Talk::saying(&["x"]).await;
-    let answer = talk.send(&json!({"content": "hello"})).send().await.expect_status(200);
+    let fixture = ChatFixture::saying(&["x"]).await;
+    let answer = fixture.send(&json!({"content": "hello"})).send().await.expect_status(200);
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
 }
@@ -64,12 +64,12 @@ async fn stream_has_event_stream_headers() {
 #[tokio::test]
 async fn event_log_can_be_replayed_from_any_position() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c", "d"], TEST_USAGE).gated(&gate))).await;
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b", "c", "d"], TEST_USAGE).gated(&gate))).await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(2);
     let before = read_tokens(&mut stream, 2).await;
     let session = started(&before, "session_id");
-    let mut late = talk.follow(&session).header("last-event-id", "1").stream().await;
+    let mut late = fixture.follow(&session).header("last-event-id", "1").stream().await;
     assert_eq!(late.next().await.expect("the second token").data["content"], "b");
     gate.open();
     let rest = late.collect().await;
@@ -78,69 +78,70 @@ async fn event_log_can_be_replayed_from_any_position() {
     let whole = [before, stream.collect().await].concat();
     for query in ["", "?last_event_id=0", "?last_event_id=3", "?last_event_id=5"] {
         let replayed =
-            talk.app.get(&format!("/api/chat/sessions/{session}/stream{query}")).stream().await.collect().await;
+            fixture.app.get(&format!("/api/chat/sessions/{session}/stream{query}")).stream().await.collect().await;
         let skip = query.split_once('=').map_or(0, |(_, id)| id.parse::<usize>().expect("a number") + 1);
         assert_eq!(replayed, whole.get(skip..).unwrap_or_default(), "{query}");
     }
     let beyond = format!("/api/chat/sessions/{session}/stream?last_event_id=99");
-    talk.app.get(&beyond).send().await.expect_error(400, "invalid_request");
-    talk.follow(&session).header("last-event-id", "x").send().await.expect_error(400, "invalid_request");
-    talk.app.get(&format!("/api/chat/sessions/{session}/stream?last_event_id=-1")).send().await.expect_status(400);
-    talk.follow("sess_none").send().await.expect_error(404, "session_not_found");
-    talk.app.clock.advance(Duration::from_secs(24 * 60 * 60 + 1));
-    talk.app.run_workers().await;
-    talk.follow(&session).send().await.expect_error(404, "session_not_found");
-    assert_eq!(reply(&talk, &whole).await["content"], "abcd");
+    fixture.app.get(&beyond).send().await.expect_error(400, "invalid_request");
+    fixture.follow(&session).header("last-event-id", "x").send().await.expect_error(400, "invalid_request");
+    fixture.app.get(&format!("/api/chat/sessions/{session}/stream?last_event_id=-1")).send().await.expect_status(400);
+    fixture.follow("sess_none").send().await.expect_error(404, "session_not_found");
+    fixture.app.clock.advance(Duration::from_secs(24 * 60 * 60 + 1));
+    fixture.app.run_workers().await;
+    fixture.follow(&session).send().await.expect_error(404, "session_not_found");
+    assert_eq!(reply(&fixture, &whole).await["content"], "abcd");
 }
 
 #[tokio::test]
 async fn client_disconnect_does_not_stop_the_reply() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
-    let so_far = reply(&talk, &seen).await;
+    let so_far = reply(&fixture, &seen).await;
     assert_eq!((&so_far["content"], &so_far["status"]), (&json!("a"), &json!("running")));
     drop(stream);
     gate.open();
     let session = started(&seen, "session_id");
-    talk.follow(&session).stream().await.collect().await;
-    let stored = reply(&talk, &seen).await;
+    fixture.follow(&session).stream().await.collect().await;
+    let stored = reply(&fixture, &seen).await;
     assert_eq!((&stored["content"], &stored["status"]), (&json!("abc"), &json!("complete")));
 }
 
 #[tokio::test]
 async fn reply_can_be_cancelled() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(2);
     let seen = read_tokens(&mut stream, 2).await;
     let path = format!("/api/chat/sessions/{}/cancel", started(&seen, "session_id"));
-    let session = talk.app.post(&path).send().await.expect_status(200).json();
+    let session = fixture.app.post(&path).send().await.expect_status(200).json();
     assert_eq!(session["status"], "cancelled");
     let rest = stream.collect().await;
     assert_eq!((kinds(&rest), &rest[0].data["code"]), (vec!["error"], &json!("cancelled")));
-    let stored = reply(&talk, &seen).await;
+    let stored = reply(&fixture, &seen).await;
     assert_eq!((&stored["content"], &stored["status"]), (&json!("ab"), &json!("cancelled")));
-    talk.vendor.wait_for_aborted(1).await;
-    let usage = talk.usage().await;
+    fixture.vendor.wait_for_aborted(1).await;
+    let usage = fixture.usage().await;
     assert_eq!((usage.len(), usage[0].0.as_str()), (1, "estimated"));
-    talk.app.post(&path).send().await.expect_error(409, "session_ended");
-    talk.app.post("/api/chat/sessions/sess_none/cancel").send().await.expect_error(404, "session_not_found");
+    fixture.app.post(&path).send().await.expect_error(409, "session_ended");
+    fixture.app.post("/api/chat/sessions/sess_none/cancel").send().await.expect_error(404, "session_not_found");
     // The conversation accepts messages again.
     gate.open();
-    let again = talk.exchange(&json!({"content": "go on", "conversation_id": started(&seen, "conversation_id")})).await;
+    let again =
+        fixture.exchange(&json!({"content": "go on", "conversation_id": started(&seen, "conversation_id")})).await;
     assert_eq!(token_text(&again), "abc");
 }
 
 #[tokio::test]
 async fn concurrent_messages_are_not_interleaved() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
-    let conversation = talk.app.post("/api/chat/conversations").json(&json!({})).send().await.json()["id"].clone();
-    let send = |number: usize| talk.send(&json!({"content": format!("q{number}"), "conversation_id": conversation}));
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let conversation = fixture.app.post("/api/chat/conversations").json(&json!({})).send().await.json()["id"].clone();
+    let send = |number: usize| fixture.send(&json!({"content": format!("q{number}"), "conversation_id": conversation}));
     let mut first = send(0).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut first, 1).await;
@@ -153,7 +154,7 @@ async fn concurrent_messages_are_not_interleaved() {
     let answers = join_all((2..10).map(|number| send(number).send())).await;
     let stored = answers.iter().filter(|answer| answer.status == 200).count();
     assert!(stored >= 1 && answers.iter().all(|answer| matches!(answer.status.as_u16(), 200 | 409)));
-    let found = talk.conversation(conversation.as_str().expect("an id")).await;
+    let found = fixture.conversation(conversation.as_str().expect("an id")).await;
     assert_eq!(found["message_count"], json!(2 + 2 * stored));
     for pair in found["messages"].as_array().expect("messages").chunks(2) {
         assert_eq!((&pair[0]["role"], &pair[1]["role"]), (&json!("user"), &json!("assistant")));
@@ -164,8 +165,8 @@ async fn concurrent_messages_are_not_interleaved() {
 #[tokio::test]
 async fn repeat_with_the_same_key_follows_the_same_reply() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
-    let send = || talk.send(&json!({"content": "hello"})).header("idempotency-key", "once");
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let send = || fixture.send(&json!({"content": "hello"})).header("idempotency-key", "once");
     let mut first = send().stream().await;
     gate.release(1);
     let seen = read_tokens(&mut first, 1).await;
@@ -176,8 +177,8 @@ async fn repeat_with_the_same_key_follows_the_same_reply() {
     let rest = again.collect().await;
     assert_eq!(kinds(&rest), ["token", "done"]);
     assert_eq!(send().stream().await.collect().await, [seen, rest].concat());
-    assert_eq!(talk.vendor.requests().len(), 1);
-    let other = talk.send(&json!({"content": "other"})).header("idempotency-key", "once").send().await;
+    assert_eq!(fixture.vendor.requests().len(), 1);
+    let other = fixture.send(&json!({"content": "other"})).header("idempotency-key", "once").send().await;
     other.expect_error(409, "idempotency_key_reused");
 }
 
@@ -192,46 +193,46 @@ async fn provider_failures_have_distinct_codes() {
         (vec![Reply::failure(DocumentedFailure::Overloaded); 2], "overloaded", 2),
         (vec![Reply::failure(DocumentedFailure::Broken); 2], "provider_unavailable", 2),
     ] {
-        let talk = Talk::with(Script::queue(replies)).await;
-        let events = talk.exchange(&json!({"content": "hello"})).await;
+        let fixture = ChatFixture::with(Script::queue(replies)).await;
+        let events = fixture.exchange(&json!({"content": "hello"})).await;
         assert_eq!(kinds(&events), ["start", "error"], "{code}");
         assert_eq!(events[1].data["code"], code);
         let message = events[1].data["message"].as_str().unwrap_or_default();
         assert!(message.len() > 10, "{events:?}");
         assert_eq!(message.ends_with("; retry in 3600 seconds"), code == "rate_limit", "{message}");
-        let stored = reply(&talk, &events).await;
+        let stored = reply(&fixture, &events).await;
         assert_eq!((&stored["content"], &stored["status"]), (&json!(""), &json!("failed")));
-        assert_eq!(talk.usage().await, vec![("missing".to_owned(), 0, 0); calls]);
+        assert_eq!(fixture.usage().await, vec![("missing".to_owned(), 0, 0); calls]);
     }
 }
 
 #[tokio::test]
 async fn failure_before_the_first_token_is_retried() {
     let replies = [Reply::failure(DocumentedFailure::Overloaded), Reply::text(["there"], TEST_USAGE)];
-    let talk = Talk::with(Script::queue(replies)).await;
-    let events = talk.exchange(&json!({"content": "hello"})).await;
+    let fixture = ChatFixture::with(Script::queue(replies)).await;
+    let events = fixture.exchange(&json!({"content": "hello"})).await;
     assert_eq!(kinds(&events), ["start", "token", "done"]);
-    assert_eq!(talk.usage().await.len(), 2);
+    assert_eq!(fixture.usage().await.len(), 2);
 }
 
 #[tokio::test]
 async fn interrupted_reply_keeps_its_text() {
     for ending in [Ending::Broken, Ending::WithoutEndMarker] {
-        let talk = Talk::with(Script::always(Reply::text(["half ", "a"], TEST_USAGE).ending(ending))).await;
-        let events = talk.exchange(&json!({"content": "hello"})).await;
+        let fixture = ChatFixture::with(Script::always(Reply::text(["half ", "a"], TEST_USAGE).ending(ending))).await;
+        let events = fixture.exchange(&json!({"content": "hello"})).await;
         let (last, before) = events.split_last().expect("events");
         assert_eq!((last.event.as_str(), &last.data["code"]), ("error", &json!("provider_unavailable")), "{ending:?}");
-        let stored = reply(&talk, &events).await;
+        let stored = reply(&fixture, &events).await;
         assert_eq!((&stored["content"], &stored["status"]), (&json!(token_text(before)), &json!("failed")));
     }
 }
 
 #[tokio::test]
 async fn hanging_model_times_out() {
-    let talk = Talk::with(Script::always(Reply::text(["a"], TEST_USAGE).ending(Ending::Hang))).await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a"], TEST_USAGE).ending(Ending::Hang))).await;
     let settings = json!({"request_timeout_seconds": 1});
-    talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    let events = talk.exchange(&json!({"content": "hello"})).await;
+    fixture.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    let events = fixture.exchange(&json!({"content": "hello"})).await;
     assert_eq!(kinds(&events), ["start", "token", "error"]);
     assert_eq!(events[2].data["code"], "timeout");
 }
@@ -244,7 +245,7 @@ async fn message_is_not_stored_without_a_model_or_budget() {
     send().await.expect_error(503, "no_model");
     let vendor =
         FakeVendor::start(Vendor::Openai, Script::always(Reply::text(["a"], TEST_USAGE))).await.expect("a vendor");
-    crate::support::talk::use_vendor(&app, &vendor).await;
+    crate::support::chat_fixture::use_vendor(&app, &vendor).await;
     app.put("/api/settings/agent").json(&json!({"daily_token_limit": 10})).send().await.expect_status(200);
     send().await.expect_status(200);
     let refused = send().await.expect_error(429, "budget_exhausted");
@@ -263,13 +264,13 @@ async fn beginning_of_a_long_conversation_is_summarized() {
         _ if request.body.to_string().contains("keep the minutes") => Reply::text(["They counted."], TEST_USAGE),
         _ => Reply::text(["ok"], TEST_USAGE),
     };
-    let talk = Talk::with(Script::by(reply)).await;
-    let id = started(&talk.exchange(&json!({"content": "q0"})).await, "conversation_id");
+    let fixture = ChatFixture::with(Script::by(reply)).await;
+    let id = started(&fixture.exchange(&json!({"content": "q0"})).await, "conversation_id");
     for number in 1..6 {
-        let events = talk.exchange(&json!({"content": format!("q{number}"), "conversation_id": id})).await;
+        let events = fixture.exchange(&json!({"content": format!("q{number}"), "conversation_id": id})).await;
         assert_eq!(kinds(&events), ["start", "token", "done"], "{number}");
     }
-    let last = talk.vendor.requests().pop().expect("a request").body;
+    let last = fixture.vendor.requests().pop().expect("a request").body;
     let system = last["messages"][0]["content"].as_str().expect("a system prompt");
     assert!(system.contains("They counted.") && !system.contains("were left out"), "{system}");
     let question = last["messages"].as_array().and_then(|messages| messages.last()).expect("a question").clone();
@@ -279,27 +280,27 @@ async fn beginning_of_a_long_conversation_is_summarized() {
 #[tokio::test]
 async fn draining_daemon_marks_interrupted_replies() {
     let gate = Gate::new();
-    let mut talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let mut fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
     // Draining rejects new messages while the running reply continues.
-    talk.app.running().context().draining.cancel();
-    talk.send(&json!({"content": "late"})).send().await.expect_error(503, "draining");
-    talk.app.running().daemon.drain(Duration::from_millis(100)).await;
+    fixture.app.running().context().draining.cancel();
+    fixture.send(&json!({"content": "late"})).send().await.expect_error(503, "draining");
+    fixture.app.running().daemon.drain(Duration::from_millis(100)).await;
     let rest = stream.collect().await;
     assert_eq!((kinds(&rest), &rest[0].data["code"]), (vec!["error"], &json!("internal")));
-    talk.app.restart().await;
-    let stored = reply(&talk, &seen).await;
+    fixture.app.restart().await;
+    let stored = reply(&fixture, &seen).await;
     assert_eq!((&stored["content"], &stored["status"]), (&json!("a"), &json!("interrupted")));
 }
 
 #[tokio::test]
 async fn reply_can_be_followed_and_cancelled_on_another_replica() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
-    let Some(replica) = talk.app.replica().await else { return };
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["a", "b", "c"], TEST_USAGE).gated(&gate))).await;
+    let Some(replica) = fixture.app.replica().await else { return };
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
     let session = format!("/api/chat/sessions/{}", started(&seen, "session_id"));
@@ -316,14 +317,14 @@ async fn reply_can_be_followed_and_cancelled_on_another_replica() {
         assert_eq!(rest.last().expect("an end").data["code"], "cancelled");
     }
     // A reply of another daemon is not taken over until its lease expires.
-    let mut stream = talk.send(&json!({"content": "again"})).stream().await;
+    let mut stream = fixture.send(&json!({"content": "again"})).stream().await;
     gate.release(1);
     let seen = read_tokens(&mut stream, 1).await;
     replica.run_workers().await;
-    assert_eq!(reply(&talk, &seen).await["status"], "running");
+    assert_eq!(reply(&fixture, &seen).await["status"], "running");
     replica.clock.advance(Duration::from_secs(60));
     replica.run_workers().await;
-    assert_eq!(reply(&talk, &seen).await["status"], "interrupted");
+    assert_eq!(reply(&fixture, &seen).await["status"], "interrupted");
     gate.open();
     let rest = stream.collect().await;
     assert_eq!((kinds(&rest), &rest[0].data["code"]), (vec!["error"], &json!("internal")));
@@ -366,18 +367,18 @@ async fn fifty_concurrent_streams_lose_and_reorder_nothing() {
     const TOKENS: usize = 40;
     let pieces: Vec<String> = (0..TOKENS).map(|number| format!("t{number} ")).collect();
     let reply = Reply::text(pieces.iter().map(String::as_str), TEST_USAGE).delayed(Duration::from_millis(1));
-    let talk = Talk::with(Script::always(reply)).await;
+    let fixture = ChatFixture::with(Script::always(reply)).await;
     let streams = (0..STREAMS).map(|number| {
-        let talk = &talk;
-        async move { talk.exchange(&json!({"content": format!("q{number}")})).await }
+        let fixture = &fixture;
+        async move { fixture.exchange(&json!({"content": format!("q{number}")})).await }
     });
     for events in join_all(streams).await {
         assert_eq!(events.len(), TOKENS + 2);
         assert_numbered(&events, 0);
         assert_eq!(token_text(&events), pieces.concat());
-        let replayed = talk.follow(&started(&events, "session_id")).stream().await.collect().await;
+        let replayed = fixture.follow(&started(&events, "session_id")).stream().await.collect().await;
         assert_eq!(replayed, events);
     }
-    assert_eq!(talk.usage().await.len(), STREAMS);
-    assert_eq!(talk.app.get("/api/chat/conversations").send().await.json()["total"], STREAMS);
+    assert_eq!(fixture.usage().await.len(), STREAMS);
+    assert_eq!(fixture.app.get("/api/chat/conversations").send().await.json()["total"], STREAMS);
 }

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::support::TestApp;
-use crate::support::talk::{TEST_USAGE, Talk, started};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, started};
 
 const SCOUT: &str = "/api/agents/scout";
 const LEARNED_ANSWER: &str = "REASON: Ada measures in metres.\nINSTRUCTIONS:\nBe brief.\nUse metres.";
 
 /// A daemon with an agent whose model answers chat messages, and takes its answers to reflection questions from a list.
 struct School {
-    talk: Talk,
+    fixture: ChatFixture,
     asked: watch::Receiver<usize>,
     conversation: Mutex<Option<String>>,
 }
@@ -42,13 +42,13 @@ impl School {
             asking.send_modify(|count| *count += 1);
             answers.lock().pop_front().unwrap_or_else(|| Reply::failure(DocumentedFailure::WrongKey))
         });
-        let school = Self { talk: Talk::with(script).await, asked, conversation: Mutex::default() };
+        let school = Self { fixture: ChatFixture::with(script).await, asked, conversation: Mutex::default() };
         school.change(json!({"profile": {"instructions": "Be brief."}})).await;
         school
     }
 
     fn app(&self) -> &TestApp {
-        &self.talk.app
+        &self.fixture.app
     }
 
     async fn change(&self, change: Value) {
@@ -64,14 +64,14 @@ impl School {
             if let Some(id) = known {
                 message["conversation_id"] = json!(id);
             }
-            let events = self.talk.exchange(&message).await;
+            let events = self.fixture.exchange(&message).await;
             *self.conversation.lock() = Some(started(&events, "conversation_id"));
         }
         self.app().run_workers().await;
     }
 
     fn questions(&self) -> Vec<Value> {
-        let requests = self.talk.vendor.requests();
+        let requests = self.fixture.vendor.requests();
         requests.into_iter().map(|request| request.body).filter(is_question).collect()
     }
 
@@ -140,7 +140,7 @@ async fn proposal_takes_effect_when_approved() {
     school.chat(19).await;
     assert_eq!(school.questions().len(), 1);
     // The model call is recorded like any other.
-    assert_eq!(school.talk.usage().await.len(), 40);
+    assert_eq!(school.fixture.usage().await.len(), 40);
 }
 
 #[tokio::test]
@@ -304,13 +304,13 @@ async fn reflection_waits_for_more_turns_after_many_failures() {
 #[tokio::test]
 async fn exhausted_budget_prevents_reflection() {
     let school = School::with(vec![says(LEARNED_ANSWER)]).await;
-    school.talk.app.run_workers().await;
+    school.fixture.app.run_workers().await;
     let budget = async |limit: Value| {
         let settings = json!({"daily_token_limit": limit});
         school.app().put("/api/settings/agent").json(&settings).send().await.expect_status(200);
     };
     school.chat(19).await;
-    school.talk.exchange(&json!({"content": "one more", "agent_id": "scout"})).await;
+    school.fixture.exchange(&json!({"content": "one more", "agent_id": "scout"})).await;
     budget(json!(1)).await;
     school.app().run_workers().await;
     assert_eq!(school.questions().len(), 0);
@@ -328,9 +328,9 @@ async fn turn_count_survives_a_restart() {
     // Not persisted by a worker yet.
     for _ in 0..8 {
         let id = school.conversation.lock().clone();
-        school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
+        school.fixture.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
     }
-    school.talk.app.restart().await;
+    school.fixture.app.restart().await;
     school.app().run_workers().await;
     assert_eq!(school.questions().len(), 1);
     school.proposal().await;
@@ -342,15 +342,15 @@ async fn interrupted_reflection_is_repeated_after_a_restart() {
     let mut school = School::with(vec![says(LEARNED_ANSWER).gated(&gate), says(LEARNED_ANSWER)]).await;
     school.chat(19).await;
     let id = school.conversation.lock().clone();
-    school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
+    school.fixture.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
     let mut asked = school.asked.clone();
     tokio::select! {
-        () = school.talk.app.run_workers() => panic!("the model has not answered"),
+        () = school.fixture.app.run_workers() => panic!("the model has not answered"),
         asked = asked.wait_for(|count| *count == 1) => drop(asked.expect("a question")),
     }
-    school.talk.app.stop_within(Duration::from_millis(300)).await;
+    school.fixture.app.stop_within(Duration::from_millis(300)).await;
     gate.open();
-    school.talk.app.try_start().await.expect("the daemon starts");
+    school.fixture.app.try_start().await.expect("the daemon starts");
     school.app().clock.advance(Duration::from_secs(600));
     school.app().run_workers().await;
     assert_eq!(school.questions().len(), 2);
@@ -371,7 +371,7 @@ async fn worker_that_lost_its_lease_proposes_nothing() {
         let replica = school.app().replica().await;
         let other = replica.as_ref().unwrap_or(school.app());
         let id = school.conversation.lock().clone();
-        school.talk.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
+        school.fixture.exchange(&json!({"content": "In metres.", "conversation_id": id})).await;
         let mut asked = school.asked.clone();
         let take_over = async {
             drop(asked.wait_for(|count| *count == 1).await.expect("a question"));
@@ -442,14 +442,14 @@ async fn only_completed_turns_of_conversations_are_counted() {
         true => Reply::failure(DocumentedFailure::WrongKey),
         false => script.clone(),
     });
-    let talk = Talk::with(script).await;
+    let fixture = ChatFixture::with(script).await;
     for _ in 0..20 {
-        talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"})).send().await.expect_status(200);
+        fixture.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"})).send().await.expect_status(200);
     }
     *fails.lock() = true;
     for _ in 0..20 {
-        talk.exchange(&json!({"content": "hello"})).await;
+        fixture.exchange(&json!({"content": "hello"})).await;
     }
-    talk.app.run_workers().await;
-    assert!(talk.vendor.requests().iter().all(|request| !is_question(&request.body)));
+    fixture.app.run_workers().await;
+    assert!(fixture.vendor.requests().iter().all(|request| !is_question(&request.body)));
 }

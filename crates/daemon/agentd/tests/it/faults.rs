@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::hooks::receiver::Receiver;
 use crate::hooks::settle;
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 use crate::support::{Eventually, TestApp};
 
 /// Longer than any lease.
@@ -102,7 +102,7 @@ impl FaultyDatabase {
     }
 }
 
-async fn start() -> (Talk, FaultyDatabase) {
+async fn start() -> (ChatFixture, FaultyDatabase) {
     let mut database = None;
     let app = TestApp::start_with(|source| {
         database = Some(match &mut source.database_url {
@@ -119,8 +119,8 @@ async fn start() -> (Talk, FaultyDatabase) {
         });
     })
     .await;
-    let talk = Talk::on(app, Script::always(Reply::text(["All ", "is ", "well."], TEST_USAGE))).await;
-    (talk, database.unwrap())
+    let fixture = ChatFixture::on(app, Script::always(Reply::text(["All ", "is ", "well."], TEST_USAGE))).await;
+    (fixture, database.unwrap())
 }
 
 /// Creates a project with an idempotency key; returns whether the request was acknowledged.
@@ -169,8 +169,8 @@ async fn count_messages(app: &TestApp, content: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failing_database_makes_the_daemon_unready_and_loses_nothing() {
-    let (talk, database) = start().await;
-    let app = &talk.app;
+    let (fixture, database) = start().await;
+    let app = &fixture.app;
     let sink = Receiver::start().await;
     let hook = json!({
         "name": "sink", "event_type": "project.created", "hook_type": "http",
@@ -183,8 +183,8 @@ async fn failing_database_makes_the_daemon_unready_and_loses_nothing() {
         let acknowledged = Mutex::new(BTreeSet::new());
         let names: Vec<String> = (0..PROJECT_COUNT).map(|project| format!("{number}-{project}")).collect();
         let content = format!("How is it with {number}?");
-        let (message, key) = (json!({"agent_id": "scout", "content": content}), format!("talk-{number}"));
-        let ask = || talk.send(&message).header("Idempotency-Key", &key);
+        let (message, key) = (json!({"agent_id": "scout", "content": content}), format!("chat-{number}"));
+        let ask = || fixture.send(&message).header("Idempotency-Key", &key);
         database.break_by(fault);
         let making = names.iter().map(async |name| {
             if create_project(app, name).await {
@@ -239,7 +239,7 @@ async fn failing_database_makes_the_daemon_unready_and_loses_nothing() {
         settle(app).await;
         ask().send().await.expect_status(200);
         assert_eq!(count_messages(app, &content).await, 1, "{fault:?}");
-        let answer = talk.exchange(&json!({"agent_id": "scout", "content": "Well again?"})).await;
+        let answer = fixture.exchange(&json!({"agent_id": "scout", "content": "Well again?"})).await;
         assert!(answer.iter().any(|event| event.event == "done"), "{fault:?}: {answer:?}");
     }
     settle(app).await;
@@ -262,9 +262,9 @@ async fn failing_database_makes_the_daemon_unready_and_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn backup_with_an_unacknowledged_start_is_created() {
-    let (talk, database) = start().await;
+    let (fixture, database) = start().await;
     let FaultyDatabase::Server(proxy) = database else { return };
-    let app = &talk.app;
+    let app = &fixture.app;
     let begin = || app.post("/api/backups").header("Idempotency-Key", "once").json(&json!({}));
     proxy.plan(Break::Commit(Commit::NotAnswered));
     begin().send().await.expect_error(503, "database_unavailable");

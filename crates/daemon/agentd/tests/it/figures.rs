@@ -8,7 +8,7 @@ use agentd_testing_llm::{DocumentedFailure, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
-use crate::support::talk::{Talk, create_agent};
+use crate::support::chat_fixture::{ChatFixture, create_agent};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -46,12 +46,13 @@ async fn project(app: &TestApp, name: &str) -> String {
 }
 
 /// Runs turns of two agents, inside and outside a project.
-async fn run_turns(talk: &Talk, project: &str) {
+async fn run_turns(fixture: &ChatFixture, project: &str) {
     for agent in ["scout", "writer"] {
-        talk.exchange(&json!({"content": "hello", "agent_id": agent})).await;
+        fixture.exchange(&json!({"content": "hello", "agent_id": agent})).await;
         let conversation = json!({"agent_id": agent, "project_id": project});
-        let made = talk.app.post("/api/chat/conversations").json(&conversation).send().await.expect_status(201).json();
-        talk.exchange(&json!({"content": "hello", "conversation_id": made["id"]})).await;
+        let made =
+            fixture.app.post("/api/chat/conversations").json(&conversation).send().await.expect_status(201).json();
+        fixture.exchange(&json!({"content": "hello", "conversation_id": made["id"]})).await;
     }
 }
 
@@ -103,12 +104,12 @@ async fn assert_equal_to_scan(app: &TestApp) {
 
 #[tokio::test]
 async fn totals_equal_a_full_scan_before_and_after_compaction() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     create_agent(app, "writer").await;
     let garden = project(app, "Garden").await;
     for _ in 0..4 {
-        run_turns(&talk, &garden).await;
+        run_turns(&fixture, &garden).await;
         assert_equal_to_scan(app).await;
         app.clock.advance(DAY / 2);
         app.run_workers().await;
@@ -140,10 +141,10 @@ async fn totals_equal_a_full_scan_before_and_after_compaction() {
 
 #[tokio::test]
 async fn days_use_the_timezone_of_the_profile_and_include_empty_ones() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     app.put("/api/settings/profile").json(&json!({"timezone": "Asia/Kathmandu"})).send().await.expect_status(200);
-    talk.exchange(&json!({"content": "hello"})).await;
+    fixture.exchange(&json!({"content": "hello"})).await;
     let day = get(app, "tokens/history?period=day").await;
     let hours = day.as_array().unwrap();
     assert_eq!((hours.len(), &hours[23]["total_tokens"], &hours[0]["total_tokens"]), (24, &json!(159), &json!(0)));
@@ -160,8 +161,8 @@ async fn days_use_the_timezone_of_the_profile_and_include_empty_ones() {
 
 #[tokio::test]
 async fn usage_of_an_api_key_is_shown_by_name() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     let key = app.post("/api/auth/keys").json(&json!({"name": "laptop"})).send().await.expect_status(200).json();
     let secret = key["key"].as_str().expect("a key").to_owned();
     let request = app.post("/api/chat/messages/stream").json(&json!({"content": "hello"}));
@@ -174,14 +175,17 @@ async fn usage_of_an_api_key_is_shown_by_name() {
 #[tokio::test]
 async fn performance_reports_latency_and_failures() {
     let replies = [
-        Reply::tool_calls(vec![ToolCall::new("1", "workspace_list", json!({}))], crate::support::talk::TEST_USAGE),
-        Reply::text(["done"], crate::support::talk::TEST_USAGE),
+        Reply::tool_calls(
+            vec![ToolCall::new("1", "workspace_list", json!({}))],
+            crate::support::chat_fixture::TEST_USAGE,
+        ),
+        Reply::text(["done"], crate::support::chat_fixture::TEST_USAGE),
         Reply::failure(DocumentedFailure::UnknownModel),
     ];
-    let talk = Talk::with(Script::queue(replies)).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue(replies)).await;
+    let app = &fixture.app;
     for _ in 0..2 {
-        talk.exchange(&json!({"content": "hello"})).await;
+        fixture.exchange(&json!({"content": "hello"})).await;
     }
     for _ in 0..10 {
         app.get("/api/agents").send().await.expect_status(200);
@@ -220,10 +224,10 @@ async fn performance_reports_latency_and_failures() {
 
 #[tokio::test]
 async fn activity_summary_is_grouped_by_type() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     for _ in 0..7 {
-        talk.exchange(&json!({"content": "hello"})).await;
+        fixture.exchange(&json!({"content": "hello"})).await;
     }
     let activity = get(app, "activity-summary?hours=1").await;
     let started = &activity["by_type"]["task.started"];
@@ -238,8 +242,8 @@ async fn activity_summary_is_grouped_by_type() {
 
 #[tokio::test]
 async fn component_health_explains_failures() {
-    let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
+    let app = &fixture.app;
     app.clock.advance(Duration::from_secs(1));
     let health = get(app, "health").await;
     let ids: Vec<&str> = health["components"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
@@ -247,18 +251,18 @@ async fn component_health_explains_failures() {
     assert_eq!(get(app, "health/components/ai").await["status"], "unknown", "no model has been called");
     assert_eq!(get(app, "health/components/db").await["status"], "healthy");
     app.get("/api/monitoring/health/components/none").send().await.expect_status(404);
-    talk.exchange(&json!({"content": "hello"})).await;
+    fixture.exchange(&json!({"content": "hello"})).await;
     app.clock.advance(Duration::from_secs(1));
     let ai = get(app, "health/components/ai").await;
     assert_eq!(ai["status"], "unhealthy", "{ai}");
     assert!(ai["message"].as_str().unwrap().contains("openai"), "{ai}");
     assert_eq!(get(app, "health").await["overall"], "unhealthy");
-    let calls = talk.vendor.requests().len();
+    let calls = fixture.vendor.requests().len();
     app.clock.advance(Duration::from_secs(600));
     let checked = app.post("/api/monitoring/health/check").send().await.expect_status(200).json();
     let ai = checked["components"].as_array().unwrap().iter().find(|c| c["id"] == "ai").unwrap();
     assert_ne!(ai["status"], "unknown", "{checked}");
-    let request_count = talk.vendor.requests().len() - calls;
+    let request_count = fixture.vendor.requests().len() - calls;
     assert_eq!(scan(app, "1 = 1").await[0], 1, "a health check records no usage ({request_count} requests)");
 }
 
@@ -293,12 +297,12 @@ async fn out_of_range_parameter_is_reported() {
 /// Usage recorded while the clock was ahead is counted once, in every view.
 #[tokio::test]
 async fn clock_jump_neither_loses_nor_duplicates_usage() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
-    talk.exchange(&json!({"content": "hello"})).await;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
+    fixture.exchange(&json!({"content": "hello"})).await;
     app.clock.advance(400 * DAY);
     app.run_workers().await;
-    talk.exchange(&json!({"content": "hello"})).await;
+    fixture.exchange(&json!({"content": "hello"})).await;
     app.run_workers().await;
     let usage = get(app, "usage?days=365").await;
     assert_eq!(usage["totals"]["model_calls"], 1, "within the last year: {usage}");

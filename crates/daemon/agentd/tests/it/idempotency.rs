@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 use crate::support::{Eventually, TestApp};
 
 async fn wait_until(condition: impl Fn() -> bool) {
@@ -16,30 +16,30 @@ async fn wait_until(condition: impl Fn() -> bool) {
 /// The client disconnects before the response starts, and repeats the request while the first transaction is open.
 #[tokio::test]
 async fn concurrent_repeat_follows_the_first_reply() {
-    let talk = Talk::saying(&["a", "b"]).await;
-    let send = || talk.send(&json!({"content": "hello"})).header("idempotency-key", "race").send();
-    let write_lock = talk.app.hold_writes("sessions").await;
+    let fixture = ChatFixture::saying(&["a", "b"]).await;
+    let send = || fixture.send(&json!({"content": "hello"})).header("idempotency-key", "race").send();
+    let write_lock = fixture.app.hold_writes("sessions").await;
     let first = tokio::spawn(send());
     // The turn holds its permit while the transaction waits.
-    wait_until(|| talk.app.running().daemon.running_turns() == 1).await;
+    wait_until(|| fixture.app.running().daemon.running_turns() == 1).await;
     first.abort();
     let again = loop {
         let mut again = tokio::spawn(send());
         tokio::select! {
             // The daemon may not have noticed yet that the first client disconnected.
             answer = &mut again => drop(answer.expect("an answer").expect_error(409, "still_under_way")),
-            () = wait_until(|| talk.app.running().daemon.running_turns() == 2) => break again,
+            () = wait_until(|| fixture.app.running().daemon.running_turns() == 2) => break again,
         }
     };
     write_lock.release().await;
     let answer = again.await.expect("an answer").expect_status(200);
     assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
     assert!(answer.text().contains("event: start") && answer.text().contains("event: done"), "{}", answer.text());
-    let conversations = talk.app.get("/api/chat/conversations").send().await.expect_status(200).json();
+    let conversations = fixture.app.get("/api/chat/conversations").send().await.expect_status(200).json();
     assert_eq!(conversations["total"], 1);
     assert!(answer.text().contains(conversations["conversations"][0]["id"].as_str().expect("an id")));
     assert_eq!(send().await.expect_status(200).text(), answer.text());
-    assert_eq!(talk.vendor.requests().len(), 1, "the rejected turn calls no model");
+    assert_eq!(fixture.vendor.requests().len(), 1, "the rejected turn calls no model");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::middleware::begin_slow_request;
-use crate::support::talk::{TEST_USAGE, Talk, read_tokens};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, read_tokens};
 use crate::support::{ScratchDatabase, TestApp, TestProcess};
 
 /// Requests `/health` over the private socket of the data directory; `None` if no daemon listens.
@@ -50,17 +50,17 @@ async fn replica_on_the_same_data_directory_does_not_take_the_socket() {
 #[tokio::test]
 async fn shutdown_does_not_exceed_the_drain_limit() {
     let gate = Gate::new();
-    let mut talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let mut fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
     // An endless reply, an incomplete request, and a database reader that is not released.
-    let mut stream = talk.send(&json!({"content": "hello"})).stream().await;
+    let mut stream = fixture.send(&json!({"content": "hello"})).stream().await;
     gate.release(1);
     read_tokens(&mut stream, 1).await;
-    let _request = begin_slow_request(&talk.app).await;
-    let reader = talk.app.running().context().db.read().await.expect("a connection");
+    let _request = begin_slow_request(&fixture.app).await;
+    let reader = fixture.app.running().context().db.read().await.expect("a connection");
     // From here on, time advances when all tasks are idle.
     tokio::time::pause();
     let begun = Instant::now();
-    let stopped = tokio::time::timeout(DRAIN_LIMIT * 10, talk.app.stop()).await;
+    let stopped = tokio::time::timeout(DRAIN_LIMIT * 10, fixture.app.stop()).await;
     assert!(stopped.is_ok() && begun.elapsed() <= DRAIN_LIMIT, "shutdown took {:?}", begun.elapsed());
     drop(reader);
 }

@@ -8,8 +8,8 @@ use agentd_testing_inference::scripted::{recorded_prompts, write_model};
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
+use crate::support::chat_fixture::create_agent;
 use crate::support::request::token_text;
-use crate::support::talk::create_agent;
 
 /// Script that starts [`scripted_process`] in place of the daemon's own program.
 const START_SCRIPT: &str = "#!/bin/sh\n\

@@ -8,17 +8,17 @@ use serde_json::json;
 
 use crate::monitoring::{scrape, value};
 use crate::support::TestApp;
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 
 #[tokio::test]
 async fn turns_and_model_calls_are_measured() {
-    let talk = Talk::saying(&["x"]).await;
+    let fixture = ChatFixture::saying(&["x"]).await;
     let limits = json!({"daily_token_limit": 1000});
-    talk.app.put("/api/settings/agent").json(&limits).send().await.expect_status(200);
+    fixture.app.put("/api/settings/agent").json(&limits).send().await.expect_status(200);
     for _ in 0..2 {
-        talk.exchange(&json!({"content": "hello"})).await;
+        fixture.exchange(&json!({"content": "hello"})).await;
     }
-    let text = scrape(&talk.app).await;
+    let text = scrape(&fixture.app).await;
     for (sample, expected) in [
         ("svc_turn_duration_seconds_count", 2.0),
         (r#"svc_turn_duration_seconds_bucket{le="+Inf"}"#, 2.0),

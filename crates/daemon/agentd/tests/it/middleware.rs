@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::TestApp;
-use crate::support::talk::create_agent;
+use crate::support::chat_fixture::create_agent;
 
 #[tokio::test]
 async fn unknown_paths_and_methods_return_the_error_format() {

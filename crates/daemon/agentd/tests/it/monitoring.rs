@@ -6,7 +6,7 @@ use agentd_operations::monitoring::Phase;
 use serde_json::json;
 
 use crate::support::TestApp;
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 
 #[tokio::test]
 async fn probes_report_the_state_of_the_daemon() {
@@ -194,12 +194,12 @@ async fn unauthenticated_requests_query_the_database_once_a_second() {
 /// The total does not depend on which models are shown separately.
 #[tokio::test]
 async fn tokens_of_many_models_are_counted_once() {
-    let talk = Talk::saying(&["x"]).await;
+    let fixture = ChatFixture::saying(&["x"]).await;
     let ask = async |model: String| {
-        talk.exchange(&json!({"content": "hello", "model": model})).await;
+        fixture.exchange(&json!({"content": "hello", "model": model})).await;
     };
     let shown = async || {
-        let text = scrape(&talk.app).await;
+        let text = scrape(&fixture.app).await;
         let lines = text.lines().filter(|line| line.starts_with("svc_token_usage_total{"));
         lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
     };
@@ -242,9 +242,9 @@ async fn worker_items_are_counted() {
 /// Supervised tasks have a panic counter before anything fails.
 #[tokio::test]
 async fn supervised_tasks_have_a_panic_counter_from_the_start() {
-    let talk = Talk::saying(&["x"]).await;
-    talk.exchange(&json!({"content": "hello"})).await;
-    let text = scrape(&talk.app).await;
+    let fixture = ChatFixture::saying(&["x"]).await;
+    fixture.exchange(&json!({"content": "hello"})).await;
+    let text = scrape(&fixture.app).await;
     for task in ["settings.follow", "engine.supervisor"] {
         assert_eq!(value(&text, &format!("svc_worker_panics_total{{worker=\"{task}\"}}")), Some(0.0), "{text}");
     }
@@ -271,8 +271,8 @@ async fn system_usage_includes_limits_of_the_daemon() {
 /// A component without a measurement is reported as such, and keeps its last value.
 #[tokio::test]
 async fn component_latency_is_always_a_number() {
-    let talk = Talk::saying(&["x"]).await;
-    let health = async || talk.app.get("/api/monitoring/health").send().await.expect_status(200).json();
+    let fixture = ChatFixture::saying(&["x"]).await;
+    let health = async || fixture.app.get("/api/monitoring/health").send().await.expect_status(200).json();
     let latencies = |health: &serde_json::Value| -> Vec<(String, f64)> {
         let components = health["components"].as_array().expect("components");
         let state_of = |component: &serde_json::Value| {
@@ -288,13 +288,13 @@ async fn component_latency_is_always_a_number() {
     let ids: Vec<&str> = first.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(ids, ["api", "db", "workers", "memory", "ai"]);
     assert_eq!(first[4].1, 0.0, "no model was called yet");
-    talk.exchange(&json!({"content": "hello"})).await;
-    talk.app.clock.advance(Duration::from_secs(2));
+    fixture.exchange(&json!({"content": "hello"})).await;
+    fixture.app.clock.advance(Duration::from_secs(2));
     let then = latencies(&health().await);
     assert!(then.iter().all(|(_, latency)| *latency > 0.0), "{then:?}");
     // Measurements are stored with their time, so the last latency remains available.
-    talk.app.run_workers().await;
-    talk.app.clock.advance(Duration::from_secs(3_600));
+    fixture.app.run_workers().await;
+    fixture.app.clock.advance(Duration::from_secs(3_600));
     let later = health().await;
     assert_eq!(later["components"][4]["status"], "unknown", "{later}");
     assert!(latencies(&later)[4].1 > 0.0, "{later}");

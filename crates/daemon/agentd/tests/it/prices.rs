@@ -5,7 +5,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use crate::cli::{agentd, path};
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 use crate::support::{TestApp, TestProcess};
 
 const PRICES: &str = "/api/monitoring/prices";
@@ -18,7 +18,7 @@ const USED: Usage = Usage {
     source: UsageSource::Provider,
 };
 
-async fn shown(app: &TestApp) -> Vec<Value> {
+async fn list_prices(app: &TestApp) -> Vec<Value> {
     let answer = app.get(PRICES).send().await.expect_status(200).json();
     assert_eq!(answer["total"], answer["prices"].as_array().expect("a list").len());
     answer["prices"].as_array().expect("a list").clone()
@@ -40,16 +40,16 @@ async fn costs(app: &TestApp) -> Vec<Option<u64>> {
     rows.iter().map(|row| row.get("cost_micro_usd").expect("a cost")).collect()
 }
 
-async fn chat(talk: &Talk, model: &str) {
+async fn chat(fixture: &ChatFixture, model: &str) {
     let message = json!({"content": "hello", "agent_id": "scout", "model": format!("openai/{model}")});
-    let events = talk.exchange(&message).await;
+    let events = fixture.exchange(&message).await;
     assert_eq!(events.last().expect("events").event, "done", "{events:?}");
 }
 
 #[tokio::test]
 async fn every_price_has_an_origin() {
     let app = TestApp::with_owner().await;
-    let prices = shown(&app).await;
+    let prices = list_prices(&app).await;
     let names: Vec<(String, String)> =
         prices.iter().map(|price| (price["provider"].to_string(), price["model"].to_string())).collect();
     assert!(names.is_sorted(), "{names:?}");
@@ -63,50 +63,50 @@ async fn every_price_has_an_origin() {
 
 #[tokio::test]
 async fn override_applies_to_later_calls_only() {
-    let mut talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
-    chat(&talk, "ours-2").await;
+    let mut fixture = ChatFixture::with(Script::always(Reply::text(["hi"], USED))).await;
+    chat(&fixture, "ours-2").await;
     let ours = json!({"provider": "openai", "model": "ours*", "input": 1, "output": 10, "cache_read": 0.5,
         "cache_write": 2, "reasoning": 4});
-    let prices = put(&talk.app, json!([ours])).await;
+    let prices = put(&fixture.app, json!([ours])).await;
     let entry = find(&prices, "openai", "ours*").expect("the override");
     assert_eq!(
         (&entry["origin"], &entry["as_of"], &entry["source"]),
         (&json!("override"), &json!("2026-01-05"), &Value::Null)
     );
-    chat(&talk, "ours-2").await;
+    chat(&fixture, "ours-2").await;
     // 400 input at 1, 400 cache reads at 0.5, 200 cache writes at 2, 50 output at 10, 50 reasoning at 4.
-    assert_eq!(costs(&talk.app).await, [None, Some(400 + 200 + 400 + 500 + 200)]);
+    assert_eq!(costs(&fixture.app).await, [None, Some(400 + 200 + 400 + 500 + 200)]);
 
     // A new list replaces all overrides, and shipped prices apply again.
     let mini = json!({"provider": "openai", "model": "gpt-4o-mini", "input": 7, "output": 0, "source": "our contract"});
-    let prices = put(&talk.app, json!([mini])).await;
+    let prices = put(&fixture.app, json!([mini])).await;
     assert!(find(&prices, "openai", "ours*").is_none());
     assert_eq!(find(&prices, "openai", "gpt-4o-mini").expect("the price")["source"], "our contract");
-    talk.app.restart().await;
-    assert_eq!(shown(&talk.app).await, prices);
-    chat(&talk, "gpt-4o-mini").await;
-    chat(&talk, "ours-2").await;
-    assert_eq!(costs(&talk.app).await, [None, Some(1_700), Some(7_000), None]);
+    fixture.app.restart().await;
+    assert_eq!(list_prices(&fixture.app).await, prices);
+    chat(&fixture, "gpt-4o-mini").await;
+    chat(&fixture, "ours-2").await;
+    assert_eq!(costs(&fixture.app).await, [None, Some(1_700), Some(7_000), None]);
 
     // The returned list can be sent back and has the same effect.
-    let changed = put(&talk.app, json!(prices)).await;
+    let changed = put(&fixture.app, json!(prices)).await;
     assert_eq!(changed, prices);
-    let before = put(&talk.app, json!([])).await;
+    let before = put(&fixture.app, json!([])).await;
     assert_eq!(find(&before, "openai", "gpt-4o-mini").expect("the shipped price")["origin"], "shipped");
 }
 
 #[tokio::test]
 async fn long_prompt_uses_its_own_price() {
-    let talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["hi"], USED))).await;
     let price = |above: u64| {
         json!([{"provider": "openai", "model": "ours", "input": 1, "output": 1,
             "long_prompt": {"above": above, "input": 3, "output": 5}}])
     };
-    put(&talk.app, price(1_000)).await;
-    chat(&talk, "ours").await;
-    put(&talk.app, price(999)).await;
-    chat(&talk, "ours").await;
-    assert_eq!(costs(&talk.app).await, [Some(1_100), Some(3_500)]);
+    put(&fixture.app, price(1_000)).await;
+    chat(&fixture, "ours").await;
+    put(&fixture.app, price(999)).await;
+    chat(&fixture, "ours").await;
+    assert_eq!(costs(&fixture.app).await, [Some(1_100), Some(3_500)]);
 }
 
 #[tokio::test]
@@ -162,30 +162,30 @@ async fn invalid_prices_are_rejected_and_previous_ones_kept() {
     app.put(PRICES).raw_json(huge).send().await.expect_error(400, "malformed_json");
     let many = json!({"prices": vec![good; 2_001]});
     app.put(PRICES).json(&many).send().await.expect_error(400, "invalid_request");
-    assert_eq!(shown(&app).await, before);
+    assert_eq!(list_prices(&app).await, before);
 }
 
 #[tokio::test]
 async fn replicas_use_the_same_prices() {
-    let talk = Talk::with(Script::always(Reply::text(["hi"], USED))).await;
-    let Some(replica) = talk.app.replica().await else { return };
-    assert_eq!(shown(&replica).await, shown(&talk.app).await);
+    let fixture = ChatFixture::with(Script::always(Reply::text(["hi"], USED))).await;
+    let Some(replica) = fixture.app.replica().await else { return };
+    assert_eq!(list_prices(&replica).await, list_prices(&fixture.app).await);
     let set = put(&replica, json!([{"provider": "openai", "model": "ours", "input": 1, "output": 0}])).await;
-    assert_eq!(shown(&talk.app).await, set);
-    chat(&talk, "ours").await;
-    assert_eq!(costs(&talk.app).await, [Some(1_000)]);
+    assert_eq!(list_prices(&fixture.app).await, set);
+    chat(&fixture, "ours").await;
+    assert_eq!(costs(&fixture.app).await, [Some(1_000)]);
 }
 
 #[tokio::test]
 async fn missing_usage_is_estimated() {
     let uncounted = Usage { source: UsageSource::Missing, ..Usage::default() };
-    let talk = Talk::with(Script::always(Reply::text(["four words of answer"], uncounted))).await;
-    put(&talk.app, json!([{"provider": "openai", "model": "ours", "input": 0, "output": 1}])).await;
-    chat(&talk, "ours").await;
-    let [(source, input, output)] = talk.usage().await.try_into().expect("one call");
+    let fixture = ChatFixture::with(Script::always(Reply::text(["four words of answer"], uncounted))).await;
+    put(&fixture.app, json!([{"provider": "openai", "model": "ours", "input": 0, "output": 1}])).await;
+    chat(&fixture, "ours").await;
+    let [(source, input, output)] = fixture.usage().await.try_into().expect("one call");
     assert_eq!((source.as_str(), output), ("estimated", 5));
     assert!(input > 10, "{input}");
-    assert_eq!(costs(&talk.app).await, [Some(5)]);
+    assert_eq!(costs(&fixture.app).await, [Some(5)]);
 }
 
 #[tokio::test]

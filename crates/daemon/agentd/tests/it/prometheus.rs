@@ -11,7 +11,7 @@ use agentd_testing_llm::{FakeVendor, Reply, Script};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 fn repository() -> PathBuf {

@@ -24,7 +24,7 @@ async fn test(app: &TestApp, id: &str) -> Value {
     app.post(&format!("/api/providers/{id}/test")).send().await.expect_status(200).json()
 }
 
-async fn shown(app: &TestApp, id: &str) -> Value {
+async fn get_provider(app: &TestApp, id: &str) -> Value {
     let list = app.get("/api/providers").send().await.expect_status(200).json();
     let providers = list["providers"].as_array().expect("a list");
     providers.iter().find(|provider| provider["id"] == id).cloned().expect("the provider")
@@ -82,7 +82,7 @@ async fn each_vendor_accepts_its_key_and_can_be_tested() {
         let report = test(&app, id).await;
         assert_eq!((&report["ok"], &report["models"]), (&json!(true), &json!(["fake-model"])), "{id}: {report}");
         assert!(report["latency_ms"].is_u64() && report.get("error").is_none());
-        let view = shown(&app, id).await;
+        let view = get_provider(&app, id).await;
         assert_eq!((&view["status"], &view["message"]), (&json!("ok"), &Value::Null), "{id}");
         assert!(view["checked_at"].is_string());
 
@@ -91,11 +91,11 @@ async fn each_vendor_accepts_its_key_and_can_be_tested() {
         let report = test(&app, id).await;
         assert_eq!((&report["ok"], &report["code"]), (&json!(false), &json!("auth")), "{id}: {report}");
         assert!(!report.to_string().contains("sk-wrong"), "{report}");
-        let view = shown(&app, id).await;
+        let view = get_provider(&app, id).await;
         assert_eq!((&view["status"], &view["message"]), (&json!("failing"), &report["error"]), "{id}");
     }
     app.restart().await;
-    assert_eq!(shown(&app, "mistral").await["status"], "failing", "the status is kept");
+    assert_eq!(get_provider(&app, "mistral").await["status"], "failing", "the status is kept");
     for vendor in Vendor::ALL {
         let path = format!("/api/providers/{}/key", vendor.id());
         let view = app.delete(&path).send().await.expect_status(200).json();
@@ -119,7 +119,7 @@ async fn omitted_fields_are_kept_and_null_clears() {
     assert_eq!((&view["key"], &view["configured"]), (&Value::Null, &json!(true)));
     let refused = put(&app, "openai", json!({"base_url": null})).await.expect_error(400, "invalid_request");
     assert_eq!(refused.bad_fields(), ["api_key"]);
-    assert_eq!(shown(&app, "openai").await["base_url"], "http://127.0.0.1:9/v1");
+    assert_eq!(get_provider(&app, "openai").await["base_url"], "http://127.0.0.1:9/v1");
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn key_must_be_entered_again_for_another_server() {
         let refused = put(&app, "openai", change).await.expect_error(400, "invalid_request");
         assert_eq!(refused.bad_fields(), ["api_key"]);
     }
-    assert_eq!(shown(&app, "openai").await["base_url"], Value::Null);
+    assert_eq!(get_provider(&app, "openai").await["base_url"], Value::Null);
     // Another spelling of the vendor's URL is not another server.
     put(&app, "openai", json!({"base_url": "https://api.openai.com:443/v2"})).await.expect_status(200);
     put(&app, "openai", json!({"base_url": server, "api_key": KEY})).await.expect_status(200);
@@ -206,10 +206,10 @@ async fn blocked_hosts_apply_immediately() {
 async fn calls_update_the_provider_status() {
     let (app, _fake) = app_with_fake(Reply::failure(DocumentedFailure::WrongKey)).await;
     app.post("/api/chat/messages/stream").json(&message()).stream().await.collect().await;
-    assert_eq!(shown(&app, "openai").await["status"], "failing");
+    assert_eq!(get_provider(&app, "openai").await["status"], "failing");
     let (app, _fake) = app_with_fake(Reply::text(["hi"], usage(60, 40))).await;
     chat(&app).await;
-    assert_eq!(shown(&app, "openai").await["status"], "ok");
+    assert_eq!(get_provider(&app, "openai").await["status"], "ok");
 }
 
 #[tokio::test]

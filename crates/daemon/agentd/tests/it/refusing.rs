@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::TestApp;
-use crate::support::talk::create_agent;
+use crate::support::chat_fixture::create_agent;
 
 async fn refused(app: &TestApp, method: &str, path: &str, body: Value) -> Vec<String> {
     let request = app.request(method.parse().expect("a method"), path).json(&body);

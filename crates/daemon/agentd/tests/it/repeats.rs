@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::hooks::settle;
 use crate::notify::{enqueue, mail, use_server};
 use crate::settings::avatar::{GIF, multipart};
+use crate::support::chat_fixture::ChatFixture;
 use crate::support::document::{find, operations};
 use crate::support::push_service::PushService;
 use crate::support::smtp::{Behaviour, SmtpServer};
-use crate::support::talk::Talk;
 use crate::support::{TestApp, TestRequest, TestResponse};
 use crate::webhooks::Sender;
 
@@ -57,8 +57,8 @@ fn id(made: &Value) -> &str {
 async fn documented_operations_honor_the_idempotency_key() {
     let mut repeated = Repeated::default();
     accounts(&mut repeated).await;
-    let talk = Talk::saying(&["Hello."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Hello."]).await;
+    let app = &fixture.app;
     agents_and_chat(app, &mut repeated).await;
     memory_and_settings(app, &mut repeated).await;
     schedules(app, &mut repeated).await;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::hooks::receiver::{Answer, Receiver};
 use crate::support::TestProcess;
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 const EVENTS: &str = "AGENTD_TEST_REPLICA_EVENTS";
 const JOBS: &str = "AGENTD_TEST_REPLICA_JOBS";

@@ -8,8 +8,8 @@ use agentd_llm::{ToolCall, Vendor};
 use agentd_testing_llm::{FakeVendor, Gate, Reply, Script};
 use serde_json::{Value, json};
 
+use crate::support::chat_fixture::{TEST_USAGE, started};
 use crate::support::request::{EventStream, ServerEvent};
-use crate::support::talk::{TEST_USAGE, started};
 use crate::support::{Eventually, TestProcess};
 
 /// A local service that a tool calls; it answers when its gate is opened.

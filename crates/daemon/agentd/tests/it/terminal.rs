@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::cli::agentd;
 use crate::support::TestProcess;
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::process::BINARY;
-use crate::support::talk::TEST_USAGE;
 
 /// Runs the binary on a pseudo terminal with typed input; returns whether it succeeded and its output.
 async fn on_a_terminal(process: &TestProcess, arguments: &str, typed: &'static str) -> (bool, String) {
@@ -58,7 +58,11 @@ async fn daemon_error_in_a_pipe_contains_no_escape_sequences() {
     let process = TestProcess::with_owner().await;
     let refused = agentd(&process, &["chat", "--agent", "x\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}2Jy", "Hi"]).await.failure();
     assert!(refused.stderr.contains("x\\u{1b}]52;c;ZXZpbA==\\u{7}\\u{9b}2Jy"), "{:?}", refused.stderr);
-    assert!(!refused.stderr.contains(|sign: char| sign.is_control() && sign != '\n'), "{:?}", refused.stderr);
+    assert!(
+        !refused.stderr.contains(|character: char| character.is_control() && character != '\n'),
+        "{:?}",
+        refused.stderr
+    );
 }
 
 #[tokio::test]

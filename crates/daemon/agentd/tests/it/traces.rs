@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::hooks::receiver::{Answer, Receiver};
 use crate::skills::Server;
-use crate::support::talk::{TEST_USAGE, Talk, started};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, started};
 use crate::support::{Eventually, TestApp, TestProcess};
 
 const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -25,7 +25,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SECRET_TEXT: &str = "a word that nobody else may read";
 
 /// Starts a daemon that exports its spans to the receiver.
-async fn traced(collector: &Receiver, script: Script, content: bool) -> Talk {
+async fn traced(collector: &Receiver, script: Script, content: bool) -> ChatFixture {
     let address = collector.address;
     let app = TestApp::start_with(|source| {
         source.otlp_endpoint = Some(format!("http://{address}"));
@@ -33,7 +33,7 @@ async fn traced(collector: &Receiver, script: Script, content: bool) -> Talk {
         source.otlp_content = content.then(|| "true".to_owned());
     })
     .await;
-    Talk::on(app, script).await
+    ChatFixture::on(app, script).await
 }
 
 /// Returns attribute values; integers are text, as in OTLP JSON.
@@ -51,7 +51,7 @@ fn values(attributes: &[KeyValue]) -> Value {
     attributes.iter().map(pair).collect::<serde_json::Map<_, _>>().into()
 }
 
-fn shown(span: &Span) -> Value {
+fn span_json(span: &Span) -> Value {
     json!({
         "traceId": hex::encode(&span.trace_id),
         "spanId": hex::encode(&span.span_id),
@@ -79,7 +79,7 @@ fn spans(collector: &Receiver) -> Vec<Value> {
             assert!([0, 8].contains(&span.parent_span_id.len()), "{span:?}");
             assert!(span.start_time_unix_nano <= span.end_time_unix_nano, "{span:?}");
             assert!((1..=5).contains(&span.kind), "{span:?}");
-            spans.push(shown(span));
+            spans.push(span_json(span));
         }
     }
     spans
@@ -121,8 +121,8 @@ fn call_tool_and_answer() -> Script {
 #[tokio::test]
 async fn turn_is_exported_as_spans_of_the_calling_trace() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, call_tool_and_answer(), false).await;
-    let chat_request = talk.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN);
+    let fixture = traced(&collector, call_tool_and_answer(), false).await;
+    let chat_request = fixture.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN);
     let events = chat_request.stream().await.collect().await;
     let session = started(&events, "session_id");
     let spans = spans_of_turn(&collector, TRACE).await;
@@ -155,7 +155,7 @@ async fn turn_is_exported_as_spans_of_the_calling_trace() {
     assert_eq!(tool["parentSpanId"], turn["spanId"]);
     assert_eq!(attributes(tool)["gen_ai.tool.name"], "list_files");
     // The trace of the API has the same ids.
-    let shown = talk.app.get(&format!("/api/chat/sessions/{session}/trace")).send().await.expect_status(200).json();
+    let shown = fixture.app.get(&format!("/api/chat/sessions/{session}/trace")).send().await.expect_status(200).json();
     assert_eq!((&shown["trace_id"], &shown["span"]["id"]), (&json!(TRACE), &turn["spanId"]));
     let shown: Vec<&Value> =
         shown["span"]["children"].as_array().expect("parts").iter().map(|part| &part["id"]).collect();
@@ -165,15 +165,15 @@ async fn turn_is_exported_as_spans_of_the_calling_trace() {
         assert!(!received.body.contains(SECRET_TEXT), "{}", received.body);
         assert!(!received.body.contains("very-secret"), "{}", received.body);
     }
-    let metrics = crate::monitoring::scrape(&talk.app).await;
+    let metrics = crate::monitoring::scrape(&fixture.app).await;
     assert!(metrics.contains("svc_otlp_spans_total{outcome=\"sent\"}"), "{metrics}");
 }
 
 #[tokio::test]
 async fn content_is_exported_if_enabled() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, call_tool_and_answer(), true).await;
-    talk.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN).stream().await.collect().await;
+    let fixture = traced(&collector, call_tool_and_answer(), true).await;
+    fixture.send(&json!({"content": SECRET_TEXT})).header("traceparent", GIVEN).stream().await.collect().await;
     let spans = spans_of_turn(&collector, TRACE).await;
     let last = named(&spans, "chat ")
         .into_iter()
@@ -188,11 +188,11 @@ async fn content_is_exported_if_enabled() {
 #[tokio::test]
 async fn unsampled_trace_is_not_exported() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, call_tool_and_answer(), false).await;
+    let fixture = traced(&collector, call_tool_and_answer(), false).await;
     let unsampled = GIVEN.replace("-01", "-00");
-    talk.send(&json!({"content": "go"})).header("traceparent", &unsampled).stream().await.collect().await;
+    fixture.send(&json!({"content": "go"})).header("traceparent", &unsampled).stream().await.collect().await;
     // An invalid header starts a new trace, which is recorded.
-    talk.send(&json!({"content": "go"})).header("traceparent", "00-nonsense").stream().await.collect().await;
+    fixture.send(&json!({"content": "go"})).header("traceparent", "00-nonsense").stream().await.collect().await;
     let mut eventually = Eventually::new();
     while named(&spans(&collector), "invoke_agent").is_empty() {
         eventually.retry().await;
@@ -212,44 +212,44 @@ async fn export_is_retried_when_the_collector_is_busy() {
     let collector = Receiver::start().await;
     collector
         .then([Answer::With(503, "retry-after", "0".to_owned()), Answer::With(429, "retry-after", "0".to_owned())]);
-    let talk = traced(&collector, call_tool_and_answer(), false).await;
+    let fixture = traced(&collector, call_tool_and_answer(), false).await;
     let received = collector.wait_for(3).await;
     assert_eq!((&received[0].body, &received[1].body), (&received[1].body, &received[2].body));
     let mut eventually = Eventually::new();
-    while count(&talk.app, "sent").await == 0 {
+    while count(&fixture.app, "sent").await == 0 {
         eventually.retry().await;
     }
-    assert_eq!(count(&talk.app, "dropped").await, 0);
+    assert_eq!(count(&fixture.app, "dropped").await, 0);
 }
 
 #[tokio::test]
 async fn failing_collector_loses_only_spans() {
     let collector = Receiver::start().await;
     collector.then([Answer::Status(400)]);
-    let talk = traced(&collector, call_tool_and_answer(), false).await;
+    let fixture = traced(&collector, call_tool_and_answer(), false).await;
     let mut eventually = Eventually::new();
-    while count(&talk.app, "dropped").await == 0 {
+    while count(&fixture.app, "dropped").await == 0 {
         eventually.retry().await;
     }
     // The next batch is sent.
-    while count(&talk.app, "sent").await == 0 {
-        talk.app.get("/api/agents").send().await.expect_status(200);
+    while count(&fixture.app, "sent").await == 0 {
+        fixture.app.get("/api/agents").send().await.expect_status(200);
         eventually.retry().await;
     }
     // A hanging collector delays neither turns nor the shutdown.
     collector.always(Answer::Hang);
-    let events = talk.exchange(&json!({"content": "go"})).await;
+    let events = fixture.exchange(&json!({"content": "go"})).await;
     assert_eq!(events.last().expect("an end").event, "done");
-    let Talk { mut app, .. } = talk;
+    let ChatFixture { mut app, .. } = fixture;
     app.stop().await;
 }
 
 #[tokio::test]
 async fn pending_spans_are_exported_before_shutdown() {
     let collector = Receiver::start().await;
-    let talk = traced(&collector, call_tool_and_answer(), false).await;
-    talk.send(&json!({"content": "go"})).header("traceparent", GIVEN).stream().await.collect().await;
-    let Talk { mut app, .. } = talk;
+    let fixture = traced(&collector, call_tool_and_answer(), false).await;
+    fixture.send(&json!({"content": "go"})).header("traceparent", GIVEN).stream().await.collect().await;
+    let ChatFixture { mut app, .. } = fixture;
     app.stop().await;
     let spans = spans(&collector);
     assert!(!named(&spans, "invoke_agent").is_empty(), "{spans:?}");
@@ -286,12 +286,12 @@ async fn trace_context_is_sent_only_to_configured_destinations() {
         let fields = json!({"name": name, "description": "For tests.", "kind": "http", "request": {"url": url}});
         app.post("/api/settings/skills/custom").json(&fields).send().await.expect_status(201);
     }
-    let place = TraceContext::parse(GIVEN);
-    with_context(place, crate::skills::call(&app, "own", json!({}))).await.expect("an answer");
+    let context = TraceContext::parse(GIVEN);
+    with_context(context, crate::skills::call(&app, "own", json!({}))).await.expect("an answer");
     assert_eq!(server.requests()[0].headers.get("traceparent").map(String::as_str), Some(GIVEN));
     let allowed = json!({"allowed_hosts": ["127.0.0.1"]});
     app.put("/api/settings/security").json(&allowed).send().await.expect_status(200);
-    with_context(place, crate::skills::call(&app, "steered", json!({"host": "127.0.0.1"}))).await.expect("an answer");
+    with_context(context, crate::skills::call(&app, "steered", json!({"host": "127.0.0.1"}))).await.expect("an answer");
     assert!(!server.requests()[1].headers.contains_key("traceparent"));
 }
 
@@ -341,8 +341,8 @@ async fn trace_context_is_sent_to_tool_servers() {
 #[tokio::test]
 async fn hooks_and_messages_continue_the_trace_of_their_cause() {
     let receiver = Receiver::start().await;
-    let talk = Talk::saying(&["Yes."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Yes."]).await;
+    let app = &fixture.app;
     let message = json!({"channel": format!("webhook:{}", receiver.url()), "template": "done"});
     for (name, hook_type, config) in [
         ("at-once", "http", json!({"url": receiver.url()})),
@@ -352,7 +352,7 @@ async fn hooks_and_messages_continue_the_trace_of_their_cause() {
         let hook = json!({"name": name, "event_type": "task.completed", "hook_type": hook_type, "config": config});
         app.post("/api/hooks").json(&hook).send().await.expect_status(201);
     }
-    let events = talk.send(&json!({"content": "go"})).header("traceparent", GIVEN).stream().await.collect().await;
+    let events = fixture.send(&json!({"content": "go"})).header("traceparent", GIVEN).stream().await.collect().await;
     let session = started(&events, "session_id");
     let shown = app.get(&format!("/api/chat/sessions/{session}/trace")).send().await.expect_status(200).json();
     let expected = format!("00-{TRACE}-{}-01", shown["span"]["id"].as_str().expect("an id"));

@@ -18,7 +18,7 @@ use super::email::{Email, EmailOptions};
 use super::error::NotifyError;
 use super::model::{
     DEFAULT_ATTEMPTS, MAX_BODY_BYTES, Notification, NotificationId, NotificationStatus, StoredNotification, Target,
-    shown_channel,
+    redact_channel,
 };
 use super::push::Push;
 use super::store;
@@ -274,7 +274,7 @@ fn event_data(message: &StoredNotification, attempts: u32) -> Value {
     json!({
         "notification_id": message.id,
         "platform": message.platform,
-        "channel": shown_channel(&message.platform, &message.channel),
+        "channel": redact_channel(&message.platform, &message.channel),
         "subject": message.subject,
         "format": message.format,
         "attempts": attempts,

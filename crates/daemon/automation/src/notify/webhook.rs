@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::model::{MessageFormat, Target, shown_channel};
+use super::model::{MessageFormat, Target, redact_channel};
 use super::transport::{Delivered, DeliveryFailure, Outgoing, Retry, Transport};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ impl Webhook {
         // The target was validated, so its URL parses.
         let url = Url::parse(&message.channel)
             .map_err(|_| DeliveryFailure::permanent("the URL of the webhook is not valid"))?;
-        let host = shown_channel(Target::WEBHOOK, &message.channel);
+        let host = redact_channel(Target::WEBHOOK, &message.channel);
         // A policy refusal is retried too, because the owner may permit the address meanwhile.
         let failed = |error: NetError| DeliveryFailure::later(error.to_string());
         let request = self.client(message).request(Method::POST, url).map_err(failed)?;

@@ -69,19 +69,19 @@ impl From<NoAnswer> for SchedulerError {
 
 impl SchedulerError {
     pub(super) fn job_not_found(id: &str) -> Self {
-        Self::JobNotFound { id: shown(id) }
+        Self::JobNotFound { id: truncate_id(id) }
     }
 
     pub(super) fn run_not_found(id: &str) -> Self {
-        Self::RunNotFound { id: shown(id) }
+        Self::RunNotFound { id: truncate_id(id) }
     }
 
     pub(super) fn chain_not_found(id: &str) -> Self {
-        Self::ChainNotFound { id: shown(id) }
+        Self::ChainNotFound { id: truncate_id(id) }
     }
 }
 
-fn shown(id: &str) -> String {
+fn truncate_id(id: &str) -> String {
     id.chars().take(80).collect()
 }
 

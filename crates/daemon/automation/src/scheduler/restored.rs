@@ -35,7 +35,7 @@ async fn find_fault(read: &mut Read) -> Result<Option<String>, StoreError> {
             let fault = match row {
                 Ok(job) => job_problem(&job),
                 Err(StoreError::Column { column, source }) => {
-                    Some(format!("the {column} of the job `{}` cannot be read: {source}", shown(&id)))
+                    Some(format!("the {column} of the job `{}` cannot be read: {source}", escape_and_truncate(&id)))
                 }
                 Err(error) => return Err(error),
             };
@@ -67,14 +67,14 @@ fn job_problem(job: &Job) -> Option<String> {
         "is set although the job is not active",
     );
     let found = problems.into_result().err()?;
-    Some(format!("the job `{}` is not valid: {}", shown(&job.name), format_problems(&found)))
+    Some(format!("the job `{}` is not valid: {}", escape_and_truncate(&job.name), format_problems(&found)))
 }
 
 fn chain_problem(chain: &Chain) -> Option<String> {
     let mut problems = Problems::new();
     chain.check(&mut problems);
     let found = problems.into_result().err()?;
-    Some(format!("the chain `{}` is not valid: {}", shown(&chain.name), format_problems(&found)))
+    Some(format!("the chain `{}` is not valid: {}", escape_and_truncate(&chain.name), format_problems(&found)))
 }
 
 fn format_problems(problems: &[FieldProblem]) -> String {
@@ -83,6 +83,6 @@ fn format_problems(problems: &[FieldProblem]) -> String {
     messages.join("; ")
 }
 
-fn shown(text: &str) -> String {
+fn escape_and_truncate(text: &str) -> String {
     text.chars().take(80).collect::<String>().escape_debug().to_string()
 }

@@ -237,7 +237,7 @@ async fn compare(index: &Arc<Index>, batch: Batch) -> Result<Vec<(i64, IndexFaul
 
 fn find_fault(index: &Index, row: &IndexedRow, vectors: &[Vec<f32>]) -> Option<IndexFault> {
     let Some(indexed) = index.document(row_number(row.number)) else { return Some(IndexFault::Missing) };
-    let words = analyze(&row.content).iter().filter(|token| token.counts).count();
+    let words = analyze(&row.content).iter().filter(|token| token.is_counted).count();
     let expected = IndexedDocument {
         agent: row.agent_id.as_deref().map(agent_key).unwrap_or_default(),
         source: source_key(&row.source),

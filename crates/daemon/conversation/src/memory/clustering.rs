@@ -34,14 +34,14 @@ pub(super) struct Scope {
 pub(super) struct ClusterId {
     pub(super) scope: Scope,
     pub(super) fingerprint: u64,
-    pub(super) place: usize,
+    pub(super) position: usize,
 }
 
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // No agent has the key 0.
         let agent = self.scope.agent.unwrap_or_default().0;
-        write!(f, "cl_{agent:016x}{:016x}{}{}", self.fingerprint, self.scope.count, self.place)
+        write!(f, "cl_{agent:016x}{:016x}{}{}", self.fingerprint, self.scope.count, self.position)
     }
 }
 
@@ -54,7 +54,7 @@ impl ClusterId {
         let agent = Some(AgentKey(hexadecimal(&digits[..16])?)).filter(|agent| *agent != AgentKey::default());
         let count = small(&digits[32..33]).filter(|count| (MIN_CLUSTERS..=MAX_CLUSTERS).contains(count))?;
         let scope = Scope { agent, count };
-        let id = Self { scope, fingerprint: hexadecimal(&digits[16..32])?, place: small(&digits[33..])? };
+        let id = Self { scope, fingerprint: hexadecimal(&digits[16..32])?, position: small(&digits[33..])? };
         // Rejects other spellings of the same numbers, such as signs and capitals.
         (id.to_string() == text).then_some(id)
     }
@@ -70,7 +70,7 @@ pub(super) struct Clustering {
     /// Ascending.
     rows: Vec<RowNumber>,
     /// Cluster of each row.
-    places: Vec<u8>,
+    positions: Vec<u8>,
     sizes: Vec<usize>,
     /// Rows nearest to the centroid of each cluster, the nearest first.
     nearest: Vec<Vec<RowNumber>>,
@@ -86,35 +86,35 @@ impl Clustering {
         &self.sizes
     }
 
-    pub(super) fn nearest(&self, place: usize) -> &[RowNumber] {
-        self.nearest.get(place).map_or(&[], Vec::as_slice)
+    pub(super) fn nearest(&self, position: usize) -> &[RowNumber] {
+        self.nearest.get(position).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn id(&self, place: usize) -> ClusterId {
-        ClusterId { scope: self.scope, fingerprint: self.fingerprint, place }
+    pub(super) fn id(&self, position: usize) -> ClusterId {
+        ClusterId { scope: self.scope, fingerprint: self.fingerprint, position }
     }
 
     pub(super) fn contains(&self, id: &ClusterId) -> bool {
-        self.scope == id.scope && self.fingerprint == id.fingerprint && id.place < self.sizes.len()
+        self.scope == id.scope && self.fingerprint == id.fingerprint && id.position < self.sizes.len()
     }
 
     /// Returns the rows of a cluster in ascending order.
-    pub(super) fn members(&self, place: usize) -> impl Iterator<Item = RowNumber> + '_ {
+    pub(super) fn members(&self, position: usize) -> impl Iterator<Item = RowNumber> + '_ {
         self.rows
             .iter()
-            .zip(&self.places)
-            .filter(move |(_, cluster)| usize::from(**cluster) == place)
+            .zip(&self.positions)
+            .filter(move |(_, cluster)| usize::from(**cluster) == position)
             .map(|(row, _)| *row)
     }
 
     /// Returns the next rows of a cluster that are not among its nearest, in ascending order. `at` is the position to
     /// continue from.
-    pub(super) fn other_members(&self, place: usize, at: &mut usize, limit: usize) -> Vec<RowNumber> {
-        let nearest = self.nearest(place);
+    pub(super) fn other_members(&self, position: usize, at: &mut usize, limit: usize) -> Vec<RowNumber> {
+        let nearest = self.nearest(position);
         let mut found = Vec::new();
         while found.len() < limit && *at < self.rows.len() {
             let row = self.rows[*at];
-            if usize::from(self.places[*at]) == place && !nearest.contains(&row) {
+            if usize::from(self.positions[*at]) == position && !nearest.contains(&row) {
                 found.push(row);
             }
             *at += 1;
@@ -177,25 +177,25 @@ fn compute_once(index: &Arc<Index>, scope: Scope, revision: u64) -> Result<Clust
 
     let mut fingerprint = Fingerprint::new(&index.options().embedding_model);
     let mut rows = Vec::with_capacity(all.len());
-    let mut places: Vec<u8> = Vec::with_capacity(all.len());
+    let mut positions: Vec<u8> = Vec::with_capacity(all.len());
     let mut nearest: Vec<Nearest> = (0..centroids.len().max(1)).map(|_| Nearest::default()).collect();
     let mut sizes = vec![0_usize; nearest.len()];
     index.visit_vectors(&all, |row, direction| {
-        let (place, cosine) = locate(&centroids, direction);
+        let (position, cosine) = locate(&centroids, direction);
         fingerprint.add(row, direction);
-        sizes[place] += 1;
-        nearest[place].add(cosine, row);
+        sizes[position] += 1;
+        nearest[position].add(cosine, row);
         rows.push(row);
-        places.push(u8::try_from(place).unwrap_or(u8::MAX));
+        positions.push(u8::try_from(position).unwrap_or(u8::MAX));
     })?;
-    let mut order: Vec<usize> = (0..sizes.len()).filter(|place| sizes[*place] > 0).collect();
+    let mut order: Vec<usize> = (0..sizes.len()).filter(|position| sizes[*position] > 0).collect();
     order.sort_by(|one, other| sizes[*other].cmp(&sizes[*one]).then(one.cmp(other)));
     let mut renamed = vec![0; sizes.len()];
     for (new, old) in (0_u8..).zip(&order) {
         renamed[*old] = new;
     }
-    for place in &mut places {
-        *place = renamed[usize::from(*place)];
+    for position in &mut positions {
+        *position = renamed[usize::from(*position)];
     }
     Ok(Clustering {
         index: Arc::downgrade(index),
@@ -203,7 +203,7 @@ fn compute_once(index: &Arc<Index>, scope: Scope, revision: u64) -> Result<Clust
         scope,
         fingerprint: fingerprint.0,
         rows,
-        places,
+        positions,
         sizes: order.iter().map(|old| sizes[*old]).collect(),
         nearest: order.iter().map(|old| std::mem::take(&mut nearest[*old]).finish()).collect(),
         labels: OnceCell::new(),
@@ -291,12 +291,12 @@ mod tests {
 
     #[test]
     fn cluster_id_parses_only_its_canonical_spelling() {
-        for (agent, count, place) in [(0, 2, 0), (u64::MAX, 8, 7), (77, 4, 3)] {
+        for (agent, count, position) in [(0, 2, 0), (u64::MAX, 8, 7), (77, 4, 3)] {
             let agent = Some(AgentKey(agent)).filter(|agent| agent.0 != 0);
-            let id = ClusterId { scope: Scope { agent, count }, fingerprint: 0xabc, place };
+            let id = ClusterId { scope: Scope { agent, count }, fingerprint: 0xabc, position };
             assert_eq!(ClusterId::parse(&id.to_string()), Some(id), "{id}");
         }
-        let good = ClusterId { scope: Scope { agent: None, count: 4 }, fingerprint: 0xabc, place: 1 }.to_string();
+        let good = ClusterId { scope: Scope { agent: None, count: 4 }, fingerprint: 0xabc, position: 1 }.to_string();
         let zeros = "0".repeat(32);
         for bad in [
             "",

@@ -27,14 +27,14 @@ pub(super) struct Run {
     /// When it began, if it looks back.
     looks_back_at: Option<Timestamp>,
     /// Where it continues: a time, and a conversation of that time.
-    pub(super) place: (Timestamp, String),
+    pub(super) position: (Timestamp, String),
     /// Start of the next run, if this one left conversations unfinished.
     pub(super) unfinished: Option<Timestamp>,
 }
 
 impl Run {
     fn since(since: Timestamp, looks_back_at: Option<Timestamp>) -> Self {
-        Self { looks_back_at, place: (since, String::new()), unfinished: None }
+        Self { looks_back_at, position: (since, String::new()), unfinished: None }
     }
 
     /// The first run after a start. `finished` is when the last whole run over all conversations began.
@@ -57,7 +57,7 @@ impl Followed {
     /// Ends a run; returns whether it left something for the next one.
     pub(super) fn end(&mut self, run: &Run) -> bool {
         self.looked_back_at = run.looks_back_at.or(self.looked_back_at);
-        self.through = run.unfinished.or(self.through.max(Some(run.place.0)));
+        self.through = run.unfinished.or(self.through.max(Some(run.position.0)));
         run.unfinished.is_some()
     }
 }

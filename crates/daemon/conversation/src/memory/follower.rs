@@ -61,7 +61,8 @@ pub(super) fn row_number(number: i64) -> RowNumber {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Cursor {
     database_id: String,
-    place: Seq,
+    #[serde(rename = "place")]
+    position: Seq,
 }
 
 struct IndexState {
@@ -272,7 +273,7 @@ impl Follower {
         let is_same_database = cursor.is_some();
         let mut following = IndexState {
             index: Arc::new(index),
-            cursor: cursor.unwrap_or(Cursor { database_id, place: Seq::START }),
+            cursor: cursor.unwrap_or(Cursor { database_id, position: Seq::START }),
             ahead: HashSet::new(),
             is_flushed: true,
         };
@@ -304,7 +305,7 @@ impl Follower {
     }
 
     async fn follow(&self, state: &mut IndexState) -> Result<(), MemoryError> {
-        let mut after = state.cursor.place;
+        let mut after = state.cursor.position;
         loop {
             let mut read = self.0.context.db.read().await?;
             let Some(page) = read.changes_after(EPISODES, after, BATCH_SIZE).await? else {
@@ -318,7 +319,7 @@ impl Follower {
                 return self.build(state).await;
             }
             let new_changes: Vec<_> =
-                page.changes.iter().filter(|change| !state.ahead.contains(&change.place)).collect();
+                page.changes.iter().filter(|change| !state.ahead.contains(&change.position)).collect();
             if new_changes.iter().any(|change| change.row.is_none()) {
                 drop(read);
                 return self.build(state).await;
@@ -330,14 +331,14 @@ impl Follower {
                 self.apply(&mut read, &state.index, &rows, found).await?;
                 state.is_flushed = false;
             }
-            state.ahead.extend(new_changes.iter().map(|change| change.place));
-            if page.place > state.cursor.place {
-                state.cursor.place = page.place;
+            state.ahead.extend(new_changes.iter().map(|change| change.position));
+            if page.position > state.cursor.position {
+                state.cursor.position = page.position;
                 // Otherwise changes that the index contains would be followed again after a start.
                 state.is_flushed = false;
             }
-            let place = state.cursor.place;
-            state.ahead.retain(|ahead| *ahead > place);
+            let position = state.cursor.position;
+            state.ahead.retain(|ahead| *ahead > position);
             match page.more_after {
                 Some(more) => after = more,
                 None => return Ok(()),
@@ -352,9 +353,9 @@ impl Follower {
         blocking(move || index.reset()).await?;
         // Read first, so that changes made meanwhile are followed again.
         let database_id = self.0.context.db.database_id().await?;
-        let place = self.0.context.db.read().await?.last_change(EPISODES).await?;
+        let position = self.0.context.db.read().await?.last_change(EPISODES).await?;
         self.apply_all(&state.index).await?;
-        state.cursor = Cursor { database_id, place };
+        state.cursor = Cursor { database_id, position };
         state.ahead.clear();
         state.is_flushed = false;
         Ok(())

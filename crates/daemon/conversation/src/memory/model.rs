@@ -155,9 +155,9 @@ impl NewEpisode {
         require_max_length(problems, "source", source, MAX_SOURCE_CHARACTERS);
         problems.require(!source.chars().any(char::is_control), "source", "must not contain control characters");
         let mut topics: Vec<String> = Vec::new();
-        for (place, topic) in self.topics.iter().enumerate() {
+        for (index, topic) in self.topics.iter().enumerate() {
             let topic = normalize_text(topic);
-            require_max_length(problems, &format!("topics[{place}]"), &topic, MAX_TOPIC_CHARACTERS);
+            require_max_length(problems, &format!("topics[{index}]"), &topic, MAX_TOPIC_CHARACTERS);
             if !topic.is_empty() && !topics.contains(&topic) {
                 topics.push(topic);
             }

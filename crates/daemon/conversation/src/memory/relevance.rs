@@ -2,10 +2,11 @@
 //!
 //! - Small talk recalls nothing ([`Question::from_text`]).
 //! - An episode is recalled if its meaning is close to the question ([`MIN_RELATED_COSINE`]). It is also recalled if it
-//!   contains a share of the question's significant words ([`MIN_SHARED_WORDS`]), counting at most eight words.
-//! - An answer used an episode if it contains one of the names or numbers that the episode adds to the question. A
-//!   quarter (at least two) of the episode's significant words also counts as use. So does an answer if half of what it
-//!   adds to the question comes from the episode.
+//!   contains a share of the question's significant words ([`MIN_SHARED_WORD_RATIO`]), counting at most eight words.
+//! - An answer used an episode if one of these applies; words of the question do not count:
+//!   - It contains a name or number from the episode.
+//!   - It contains at least a quarter of the episode's significant words, and at least two of them.
+//!   - At least half of its significant words come from the episode.
 //! - Episodes that are used rank higher, episodes that are ignored rank lower; see [`feedback_factor`].
 
 use std::collections::BTreeSet;
@@ -16,17 +17,17 @@ use super::store::recalls::Feedback;
 
 /// Minimum cosine at which two texts have a related meaning.
 pub(super) const MIN_RELATED_COSINE: f32 = 0.35;
-/// Minimum share of the question's significant words in an episode whose meaning is not close.
-const MIN_SHARED_WORDS: f64 = 0.3;
+/// Minimum share of the question's significant words that an episode with a lower cosine must contain.
+const MIN_SHARED_WORD_RATIO: f64 = 0.3;
 /// Maximum number of words of a question that count for that share.
 const MAX_COUNTED_WORDS: usize = 8;
 /// Maximum importance of small talk.
 const MAX_SMALL_TALK_IMPORTANCE: f64 = 0.05;
-/// Minimum share of an episode's own words in an answer that used it.
-const MIN_USED_WORDS: f64 = 0.25;
+/// Minimum share of an episode's significant words that an answer must contain to count as use.
+const MIN_USED_WORD_RATIO: f64 = 0.25;
 const MIN_USED_WORD_COUNT: usize = 2;
 /// Alternative minimum share of an answer's own words that come from the episode.
-const MIN_ANSWER_SHARE: f64 = 0.5;
+const MIN_ANSWER_WORD_RATIO: f64 = 0.5;
 /// Maximum length of the compared beginning of a text, in bytes.
 const MAX_COMPARED_BYTES: usize = 16_000;
 /// Maximum effect of feedback on a score, upward and downward.
@@ -42,7 +43,7 @@ fn beginning(text: &str) -> &str {
 /// Returns the significant words of a text.
 pub(super) fn significant_words(text: &str) -> BTreeSet<String> {
     let tokens = analyze(beginning(text)).into_iter();
-    tokens.filter(|token| token.counts && !token.is_stop_word).map(|token| token.term).collect()
+    tokens.filter(|token| token.is_counted && !token.is_stop_word).map(|token| token.term).collect()
 }
 
 /// Question that episodes may be recalled for.
@@ -68,7 +69,7 @@ impl Question {
             return true;
         }
         let shared = significant_words(content).intersection(&self.words).count();
-        shared as f64 >= MIN_SHARED_WORDS * self.words.len().min(MAX_COUNTED_WORDS) as f64 && shared > 0
+        shared as f64 >= MIN_SHARED_WORD_RATIO * self.words.len().min(MAX_COUNTED_WORDS) as f64 && shared > 0
     }
 }
 
@@ -94,9 +95,9 @@ pub(super) fn is_used(content: &str, question: &str, answer: &str) -> bool {
         return true;
     }
     // One word can be a complete answer.
-    let answers_with = answered.difference(&asked).count();
-    used as f64 >= MIN_ANSWER_SHARE * answers_with as f64
-        || used as f64 >= MIN_USED_WORDS * own.len() as f64 && used >= MIN_USED_WORD_COUNT.min(own.len())
+    let new_word_count = answered.difference(&asked).count();
+    used as f64 >= MIN_ANSWER_WORD_RATIO * new_word_count as f64
+        || used as f64 >= MIN_USED_WORD_RATIO * own.len() as f64 && used >= MIN_USED_WORD_COUNT.min(own.len())
 }
 
 /// Returns the factor for the score of an episode. It is 1 before any answer was evaluated, at most `1 + MAX_GAIN` if

@@ -5,8 +5,8 @@ use agentd_core::settings::{ResetGroup, Section, section_patch};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Method for extracting entities from episodes. The tagger needs the default embedding model; without it, choose `llm`
-/// or `off`.
+/// Method for extracting entities from episodes. `rules` uses the built-in tagger, which requires the default embedding
+/// model; without that model, choose `llm` or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EntityExtraction {
@@ -18,7 +18,7 @@ pub enum EntityExtraction {
     Off,
 }
 
-/// Settings for automatic storing, recalling and forgetting of memory.
+/// Settings for automatically storing, recalling and deleting episodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct MemorySettings {

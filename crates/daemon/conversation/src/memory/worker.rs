@@ -39,7 +39,7 @@ impl Worker for FlushIndex {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Changes of the index are recorded in the database first; those not on disk are followed again after a start.
+        // Changes to the index are recorded in the database first; those not on disk are followed again after a start.
         Some(NextDue::NEVER)
     }
 

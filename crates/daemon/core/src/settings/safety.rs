@@ -89,7 +89,7 @@ pub struct UnchangedSetting {
     pub message: String,
 }
 
-/// Changes of safety settings by an import.
+/// Changes to safety settings by an import.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SafetyReport {
     pub weakened: Vec<WeakenedSetting>,

@@ -76,7 +76,7 @@ impl EngineState {
                 attributes.push(text("error.type", code));
             }
             Span {
-                place: session.trace.turn(),
+                context: session.trace.turn(),
                 parent: session.trace.parent().map(|parent| parent.span_id),
                 name: format!("invoke_agent {name}"),
                 kind: SpanKind::Internal,
@@ -128,7 +128,7 @@ impl EngineState {
                 attributes.push(text("error.type", code));
             }
             Span {
-                place: session.trace.turn().at(attempt.id),
+                context: session.trace.turn().at(attempt.id),
                 parent: Some(session.trace.turn().span_id),
                 name: format!("chat {}", session.model),
                 kind: SpanKind::Client,
@@ -192,7 +192,7 @@ fn content_attributes(content: &AttemptContent, finish: Option<FinishReason>) ->
 
 /// Span of a running tool call.
 pub(crate) struct ToolSpan {
-    place: TraceContext,
+    context: TraceContext,
     parent: TraceContext,
     tool: String,
     call_id: String,
@@ -208,7 +208,7 @@ impl ToolSpan {
         let text_if_on = |text: &str| if tracer.is_enabled() { text.to_owned() } else { String::new() };
         let input = || beginning(&progress.call.input.to_string(), MAX_TEXT_CHARACTERS);
         Self {
-            place: session.trace.part(&session.id, &progress.id),
+            context: session.trace.part(&session.id, &progress.id),
             parent: session.trace.turn(),
             tool: text_if_on(&progress.call.name),
             call_id: text_if_on(&progress.id),
@@ -218,8 +218,8 @@ impl ToolSpan {
     }
 
     /// Trace context for requests made by the tool.
-    pub(crate) fn place(&self) -> TraceContext {
-        self.place
+    pub(crate) fn context(&self) -> TraceContext {
+        self.context
     }
 
     pub(crate) fn end(self, engine: &EngineState, outcome: &Outcome, ended_at: Timestamp) {
@@ -241,7 +241,7 @@ impl ToolSpan {
                 attributes.push(text("error.type", "tool_error"));
             }
             Span {
-                place: self.place,
+                context: self.context,
                 parent: Some(self.parent.span_id),
                 name: format!("execute_tool {}", self.tool),
                 kind: SpanKind::Internal,
@@ -265,7 +265,7 @@ impl EngineState {
     ) {
         let turn = session.trace.turn();
         self.context.tracer.record(|| Span {
-            place: turn.at(id),
+            context: turn.at(id),
             parent: Some(turn.span_id),
             name: "recall".to_owned(),
             kind: SpanKind::Internal,
@@ -283,7 +283,7 @@ impl EngineState {
             let Some(approval) = decisions.iter().find(|known| known.id.as_str() == id) else { continue };
             let Some(ended_at) = approval.decided_at else { continue };
             self.context.tracer.record(|| Span {
-                place: session.trace.part(&session.id, id),
+                context: session.trace.part(&session.id, id),
                 parent: Some(session.trace.turn().span_id),
                 name: format!("wait_for_approval {}", approval.tool),
                 kind: SpanKind::Internal,

@@ -7,7 +7,7 @@ use agentd_base::visible::{strip_tags, strip_tags_in};
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 
-use super::model::{CallRecord, CallStatus, Marker, Outcome, shown_source};
+use super::model::{CallRecord, CallStatus, Marker, Outcome, display_source};
 use crate::tools::{Author, MAX_READ_CHARACTERS, StoredOutput, Tool, ToolCallContext, ToolError, ToolOutput, Tools};
 use crate::workspaces::UntrustedSource;
 
@@ -73,7 +73,7 @@ fn source_of(tool: &dyn Tool, read: &UntrustedSource) -> Option<String> {
         (None, Author::Other(author)) => format!("{author} ({name})"),
         (None, Author::Trusted) => return None,
     };
-    Some(shown_source(&source))
+    Some(display_source(&source))
 }
 
 /// Converts the result of a call. `kept` is the file with the full text of a long result.
@@ -131,14 +131,14 @@ fn too_long_to_read(output: &ToolOutput) -> Option<Cow<'_, str>> {
 
 /// Renders a result for the model in the turn that produced it.
 pub(super) fn read_by_model(outcome: &Outcome, marker: &Marker) -> String {
-    shown(&outcome.output, MAX_READ_CHARACTERS, outcome.untrusted_source.is_some().then_some(marker))
+    render_output(&outcome.output, MAX_READ_CHARACTERS, outcome.untrusted_source.is_some().then_some(marker))
 }
 
 /// Renders a result of an earlier turn for the model.
 pub(super) fn remembered_by_model(record: &CallRecord, marker: &Marker) -> String {
     match (&record.output, record.status) {
         (Some(output), _) => {
-            shown(output, MAX_REMEMBERED_CHARACTERS, record.untrusted_source.is_some().then_some(marker))
+            render_output(output, MAX_REMEMBERED_CHARACTERS, record.untrusted_source.is_some().then_some(marker))
         }
         (None, CallStatus::Unknown) => {
             "There is no result: the turn ended while this ran, and it may or may not have taken effect. Look before \
@@ -157,7 +157,7 @@ fn is_bounded(value: &Map<String, Value>, limit: usize) -> bool {
 }
 
 /// The text of a result, enclosed in marks if `marker` is given, with a note about the omitted part.
-fn shown(output: &Value, limit: usize, marker: Option<&Marker>) -> String {
+fn render_output(output: &Value, limit: usize, marker: Option<&Marker>) -> String {
     let (text, note) = shortened(output, limit);
     let text = match marker {
         Some(marker) => marker.mark(&output.to_string(), &text),

@@ -34,7 +34,7 @@ pub(super) struct Session {
     program: Option<SandboxedChild>,
     /// Redacts the server's secrets from its identity and error messages.
     redactor: Redactor,
-    /// Redacts the server's secrets from results; values that are no credentials stay, because results may need them.
+    /// Redacts the server's secrets from results; values that are not credentials stay, because results may need them.
     pub(super) results: Redactor,
 }
 

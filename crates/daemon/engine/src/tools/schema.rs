@@ -213,9 +213,9 @@ mod tests {
         for bad in [json!({}), json!([]), json!({"type": "string"}), json!({"type": "object", "properties": 1})] {
             assert!(InputSchema::new(bad).is_err());
         }
-        for place in ["https://example.com/schema.json", "file:///etc/hostname"] {
-            let outside = json!({"type": "object", "properties": {"a": {"$ref": place}}});
-            assert!(InputSchema::new(outside).unwrap_err().starts_with("refers to another document"), "{place}");
+        for url in ["https://example.com/schema.json", "file:///etc/hostname"] {
+            let outside = json!({"type": "object", "properties": {"a": {"$ref": url}}});
+            assert!(InputSchema::new(outside).unwrap_err().starts_with("refers to another document"), "{url}");
         }
         let long = json!({"type": "object", "description": "x".repeat(agentd_json_schema::MAX_SCHEMA_BYTES)});
         assert!(InputSchema::new(long).unwrap_err().contains("bytes"));

@@ -16,7 +16,7 @@ use super::{Entry, RelativePath, Workspace, WorkspaceError, WorkspaceQuota};
 const MAX_REMOVED_ENTRIES: usize = 10_000_000;
 
 impl Workspace {
-    /// Creates a folder and its parents; an existing one is no error.
+    /// Creates a folder and its parents; an existing one is not an error.
     ///
     /// # Errors
     /// A parent is not a folder, or the workspace is full.
@@ -98,7 +98,7 @@ impl Workspace {
             let c_name = CString::new(name).map_err(|_| failed(Errno::INVAL))?;
             let removed = remove(&parent, &c_name, &mut { MAX_REMOVED_ENTRIES });
             // Also after a partial removal.
-            quota.invalidate(&self.place.path);
+            quota.invalidate(&self.folder_id.path);
             let is_removed = removed.map_err(|source| WorkspaceError::Io { path: path.to_string(), source })?;
             if !is_removed {
                 return Err(failed(Errno::NOTEMPTY));
@@ -106,13 +106,13 @@ impl Workspace {
         } else {
             let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             unlinkat(&parent, name, flags).map_err(failed)?;
-            quota.invalidate(&self.place.path);
+            quota.invalidate(&self.folder_id.path);
         }
         sync_folder(parent, path)
     }
 }
 
-/// Makes changes of a folder durable.
+/// Makes changes to a folder durable.
 pub(super) fn sync_folder(folder: impl AsFd, path: &RelativePath) -> Result<(), WorkspaceError> {
     match fsync(folder) {
         // Not every file system supports it for folders.

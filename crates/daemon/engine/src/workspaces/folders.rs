@@ -164,7 +164,7 @@ mod tests {
             assert!(workspaces.empty_trash(name, 100).await.is_err(), "{name}");
         }
         std::os::unix::fs::symlink(&evil, root.path().join("data/agents/scout")).unwrap();
-        assert!(workspaces.ensure("scout").is_err(), "a link is no workspace");
+        assert!(workspaces.ensure("scout").is_err(), "a link is not a workspace");
         assert!(evil.join("keep").exists());
     }
 }

@@ -111,17 +111,17 @@ impl WorkspaceQuota {
     }
 
     #[allow(clippy::disallowed_methods, reason = "how old a count of real files is, which no test moves")]
-    pub(super) fn cached_size(&self, place: &FolderId) -> Option<WorkspaceSize> {
+    pub(super) fn cached_size(&self, folder_id: &FolderId) -> Option<WorkspaceSize> {
         let workspaces = self.0.workspaces.lock();
-        let known = workspaces.get(&place.path).filter(|known| known.running == 0)?;
-        let count = known.count.filter(|count| count.folder == place.identity)?;
+        let known = workspaces.get(&folder_id.path).filter(|known| known.running == 0)?;
+        let count = known.count.filter(|count| count.folder == folder_id.identity)?;
         (count.since.elapsed() < CACHE_TTL).then_some(count.held)
     }
 
     #[allow(clippy::disallowed_methods, reason = "how old a count of real files is, which no test moves")]
-    fn cache_size(&self, place: &FolderId, held: WorkspaceSize) {
-        let count = Count { held, since: Instant::now(), folder: place.identity };
-        self.change(&place.path, |known| known.count = Some(count));
+    fn cache_size(&self, folder_id: &FolderId, held: WorkspaceSize) {
+        let count = Count { held, since: Instant::now(), folder: folder_id.identity };
+        self.change(&folder_id.path, |known| known.count = Some(count));
     }
 
     /// Records written data.
@@ -169,7 +169,7 @@ impl Workspace {
     /// The workspace cannot be read.
     pub fn usage(&self, quota: &WorkspaceQuota) -> Result<Usage, WorkspaceError> {
         let bounds = quota.bounds();
-        let held = match quota.cached_size(&self.place) {
+        let held = match quota.cached_size(&self.folder_id) {
             Some(held) => held,
             None => self.count(quota)?,
         };
@@ -193,7 +193,7 @@ impl Workspace {
             }
             Ok(())
         };
-        match quota.cached_size(&self.place).map(&fits) {
+        match quota.cached_size(&self.folder_id).map(&fits) {
             Some(Ok(())) => Ok(()),
             _ => fits(self.count(quota)?),
         }
@@ -206,7 +206,7 @@ impl Workspace {
         let Size { files, bytes, .. } =
             measure(&self.root, Closed::Open, |size| size.files > max_files).map_err(failed)?;
         let held = WorkspaceSize { files, bytes };
-        quota.cache_size(&self.place, held);
+        quota.cache_size(&self.folder_id, held);
         Ok(held)
     }
 }
@@ -236,7 +236,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (quota, workspace) = (WorkspaceQuota::new(|| BOUNDS), Workspace::open(folder.path()).unwrap());
         write(&workspace, &quota, "a/b/one", 5_000).unwrap();
-        let cached_size = quota.cached_size(&workspace.place).unwrap();
+        let cached_size = quota.cached_size(&workspace.folder_id).unwrap();
         assert_eq!(cached_size.files, 3, "with the folders that were made");
         assert!((5_000..50_000).contains(&cached_size.bytes), "{cached_size:?}");
         // Written by hand, without the daemon: only detected before a write is refused.
@@ -244,7 +244,7 @@ mod tests {
             std::fs::write(folder.path().join(format!("by_hand{number}")), "x").unwrap();
         }
         write(&workspace, &quota, "two", 1).unwrap();
-        assert_eq!(quota.cached_size(&workspace.place).unwrap().files, 4);
+        assert_eq!(quota.cached_size(&workspace.folder_id).unwrap().files, 4);
         for number in 0..5 {
             std::fs::remove_file(folder.path().join(format!("by_hand{number}"))).unwrap();
         }
@@ -257,7 +257,7 @@ mod tests {
         assert!(matches!(refused, WorkspaceError::TooManyFiles { limit: 10 }), "{refused}");
         assert_eq!(
             workspace.usage(&quota).unwrap(),
-            Usage { held: quota.cached_size(&workspace.place).unwrap(), bounds: BOUNDS }
+            Usage { held: quota.cached_size(&workspace.folder_id).unwrap(), bounds: BOUNDS }
         );
     }
 
@@ -268,7 +268,7 @@ mod tests {
         write(&workspace, &quota, "one", 1).unwrap();
         let (first, second) = (quota.track_program(folder.path()), quota.track_program(folder.path()));
         drop(first);
-        assert_eq!(quota.cached_size(&workspace.place), None);
+        assert_eq!(quota.cached_size(&workspace.folder_id), None);
         std::fs::write(folder.path().join("made"), "x").unwrap();
         assert_eq!(workspace.usage(&quota).unwrap().held.files, 2);
         std::fs::write(folder.path().join("made_later"), "x").unwrap();

@@ -28,7 +28,7 @@ pub struct NewFile {
     /// Maximum size of the workspace during the write.
     max_bytes: u64,
     quota: WorkspaceQuota,
-    place: FolderId,
+    folder_id: FolderId,
     is_finished: bool,
 }
 
@@ -53,7 +53,7 @@ impl Workspace {
         let Usage { held: size, bounds } = self.usage(quota)?;
         // A replaced file may reach its previous size even if the workspace is full.
         let max_bytes = bounds.bytes.max(size.bytes).saturating_add(replaced.unwrap_or(0));
-        let initial_written = quota.written(&self.place.path);
+        let initial_written = quota.written(&self.folder_id.path);
         let folder = self.make_folder(&parent, quota)?;
         let temporary = temporary_name(mark);
         let _ = unlinkat(&folder, &temporary, AtFlags::empty());
@@ -70,11 +70,11 @@ impl Workspace {
             initial_written,
             max_bytes,
             quota: quota.clone(),
-            place: self.place.clone(),
+            folder_id: self.folder_id.clone(),
             is_finished: false,
         };
         // Counted from the start, so that concurrent writes cannot exceed the limit.
-        new.quota.record_growth(&new.place.path, Growth { files: u64::from(replaced.is_none()), bytes: 0 });
+        new.quota.record_growth(&new.folder_id.path, Growth { files: u64::from(replaced.is_none()), bytes: 0 });
         self.chown_to_owner(&new.file).map_err(failed)?;
         // After the change of the owner, which clears permission bits.
         fchmod(&new.file, FILE_MODE).map_err(failed)?;
@@ -119,8 +119,8 @@ impl NewFile {
     pub fn append(&mut self, piece: &[u8]) -> Result<(), WorkspaceError> {
         let more = piece.len() as u64;
         // While a program runs, no size is cached, but bytes written by the daemon are known.
-        let since = || self.quota.written(&self.place.path).saturating_sub(self.initial_written);
-        let cached = self.quota.cached_size(&self.place);
+        let since = || self.quota.written(&self.folder_id.path).saturating_sub(self.initial_written);
+        let cached = self.quota.cached_size(&self.folder_id);
         let bytes = cached.map_or_else(|| self.initial_bytes.saturating_add(since()), |size| size.bytes);
         if bytes.saturating_add(more) > self.max_bytes && self.measure_again()?.saturating_add(more) > self.max_bytes {
             return Err(WorkspaceError::Full { limit_mb: self.quota.bounds().bytes >> 20 });
@@ -132,13 +132,17 @@ impl NewFile {
         self.written = self.written.saturating_add(more);
         let grown = self.written.next_multiple_of(BLOCK_BYTES).saturating_sub(before);
         self.quota
-            .record_growth(&self.place.path, Growth { files: 0, bytes: i64::try_from(grown).unwrap_or(i64::MAX) });
+            .record_growth(&self.folder_id.path, Growth { files: 0, bytes: i64::try_from(grown).unwrap_or(i64::MAX) });
         Ok(())
     }
 
     fn measure_again(&self) -> Result<u64, WorkspaceError> {
-        let workspace = Workspace::open(&self.place.path)?;
-        if workspace.place == self.place { workspace.count(&self.quota).map(|size| size.bytes) } else { Ok(u64::MAX) }
+        let workspace = Workspace::open(&self.folder_id.path)?;
+        if workspace.folder_id == self.folder_id {
+            workspace.count(&self.quota).map(|size| size.bytes)
+        } else {
+            Ok(u64::MAX)
+        }
     }
 
     /// Publishes the file under its name with the permissions of the replaced file. `expected` is verified immediately
@@ -163,7 +167,7 @@ impl NewFile {
         }
         self.is_finished = true;
         let before = replaced.as_ref().map_or(0, |stat| stat.st_size);
-        self.quota.record_growth(&self.place.path, Growth { files: 0, bytes: before.saturating_neg() });
+        self.quota.record_growth(&self.folder_id.path, Growth { files: 0, bytes: before.saturating_neg() });
         sync_folder(&self.folder, &self.path)?;
         // Read from the open file: another file may have the name by now.
         let stat = fstat(&self.file).map_err(failed)?;
@@ -217,7 +221,7 @@ impl Drop for NewFile {
         if self.is_owned() {
             let _ = unlinkat(&self.folder, &self.temporary, AtFlags::empty());
         }
-        self.quota.invalidate(&self.place.path);
+        self.quota.invalidate(&self.folder_id.path);
     }
 }
 
@@ -243,7 +247,7 @@ mod tests {
         for _ in 0..1_000 {
             file.append(&[b'x'; 1_001]).unwrap();
         }
-        let size = quota.cached_size(&workspace.place).unwrap();
+        let size = quota.cached_size(&workspace.folder_id).unwrap();
         assert!((1_001_000..1_010_000).contains(&size.bytes), "{size:?}");
         let entry = file.finish(&Expected::Nothing).unwrap();
         assert_eq!(entry, workspace.entry(&RelativePath::parse_file("a").unwrap()).unwrap());

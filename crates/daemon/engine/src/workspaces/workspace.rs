@@ -20,7 +20,7 @@ pub(super) struct FolderId {
 #[derive(Debug)]
 pub struct Workspace {
     /// Key of the cached size.
-    pub(super) place: FolderId,
+    pub(super) folder_id: FolderId,
     pub(super) root: OwnedFd,
     /// Owner of the folder, and thus of new entries.
     owner: (u32, u32),
@@ -37,7 +37,7 @@ impl Workspace {
         let root = open_folder(CWD, folder, FolderAccess::Modify).map_err(failed)?;
         let stat = fstat(&root).map_err(failed)?;
         Ok(Self {
-            place: FolderId { path: folder.to_path_buf(), identity: (stat.st_dev, stat.st_ino) },
+            folder_id: FolderId { path: folder.to_path_buf(), identity: (stat.st_dev, stat.st_ino) },
             root,
             owner: (stat.st_uid, stat.st_gid),
         })

@@ -69,7 +69,7 @@ impl Workspace {
             let _ = unlinkat(&folder, &temporary, AtFlags::empty());
             return Err(WorkspaceError::Io { path: path.to_string(), source });
         }
-        quota.record_growth(&self.place.path, growth);
+        quota.record_growth(&self.folder_id.path, growth);
         Ok(Written { is_new: before.is_none() })
     }
 
@@ -103,7 +103,7 @@ impl Workspace {
                 Err(error) => return Err(path.failed(error)),
             };
             if is_new {
-                quota.record_growth(&self.place.path, Growth { files: 1, bytes: 1 });
+                quota.record_growth(&self.folder_id.path, Growth { files: 1, bytes: 1 });
                 self.chown_to_owner(&folder).map_err(|e| path.failed(e))?;
             }
         }
@@ -137,7 +137,7 @@ impl Workspace {
             if let Some((_, name)) = path.split() {
                 // The file may be gone already; a folder in its place is not removed.
                 let _ = unlinkat(&handle, name, AtFlags::empty());
-                quota.invalidate(&self.place.path);
+                quota.invalidate(&self.folder_id.path);
             }
             count -= 1;
             bytes = bytes.saturating_sub(size);

@@ -109,7 +109,7 @@ impl PreparedRestore {
         let replaced = self.path().join(REPLACED);
         create_dir_if_missing(&replaced).map_err(|error| self.missing("the folder of the restore", error))?;
         for folder in FOLDERS {
-            let (new, place, old) = (self.path().join(folder), self.root.join(folder), replaced.join(folder));
+            let (new, target, old) = (self.path().join(folder), self.root.join(folder), replaced.join(folder));
             let failed = || BackupError::files(format!("the folder {folder}"));
             // `commit` created all folders here, so a missing one was already moved.
             if !exists(&new) {
@@ -119,13 +119,13 @@ impl PreparedRestore {
                 return Err(BackupError::FilesGone { folder: self.path() });
             }
             if !exists(&old) {
-                if exists(&place) {
-                    fs::rename(&place, &old).map_err(failed())?;
+                if exists(&target) {
+                    fs::rename(&target, &old).map_err(failed())?;
                 } else {
                     fs::create_dir(&old).map_err(failed())?;
                 }
             }
-            fs::rename(&new, &place).map_err(failed())?;
+            fs::rename(&new, &target).map_err(failed())?;
         }
         sync_folder(&self.root)
     }

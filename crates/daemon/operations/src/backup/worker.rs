@@ -92,7 +92,7 @@ impl Worker for DailyBackup {
     }
 
     fn idle_until(&self) -> Option<Timestamp> {
-        // Changes of settings wake the worker.
+        // Changes to settings wake the worker.
         Some(self.next.at())
     }
 

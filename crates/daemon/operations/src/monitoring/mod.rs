@@ -10,7 +10,7 @@
 //!
 //! Nothing is sampled in the background; values are read when they are requested.
 //!
-//! Domains that monitoring must not depend on implement [`ReportsBootstrap`], [`ReportsQueue`], and
+//! Domains that monitoring must not depend on implement [`BootstrapReporter`], [`QueueReporter`], and
 //! `agentd_core::runtime::HealthCheck`, wired in `compose`.
 
 mod disk;
@@ -38,7 +38,7 @@ pub use model::{
 };
 pub use readiness::{Phase, Readiness, RestoreGuard};
 pub use routes::{Gate, reject_unless_ready, starting_routes};
-pub use service::{FigureSources, Monitoring, ReportsBootstrap, ReportsQueue, TokensPeriod};
+pub use service::{BootstrapReporter, Monitoring, QueueReporter, StatisticsSources, TokensPeriod};
 pub use system::{SystemLoad, SystemProbe};
 
 impl Domain for Monitoring {

@@ -68,7 +68,7 @@ pub(super) async fn get_openapi(State(pages): State<Pages>) -> Response {
     path = "/api/docs",
     operation_id = "get_docs",
     tag = "service",
-    responses((status = 200, description = "The page", body = String, content_type = "text/html")),
+    responses((status = 200, description = "HTML page", body = String, content_type = "text/html")),
 )]
 pub(super) async fn show_docs() -> Response {
     let head =

@@ -46,7 +46,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     operation_id = "get_page",
     tag = "service",
     responses(
-        (status = 200, description = "The page", body = String, content_type = "text/html"),
+        (status = 200, description = "HTML page", body = String, content_type = "text/html"),
         (status = 304, description = "Unchanged since `If-None-Match`"),
     ),
 )]

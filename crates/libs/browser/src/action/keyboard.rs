@@ -41,8 +41,8 @@ impl Tab {
             return self.set_value(selector, element, text, deadline).await;
         }
         self.focus_on(selector, element, deadline).await?;
-        let place = [Argument::Element(element), json!(clear).into()];
-        let placed = self.invoke::<bool>(&element.frame, "place", &place, deadline.remaining()).await?;
+        let arguments = [Argument::Element(element), json!(clear).into()];
+        let placed = self.invoke::<bool>(&element.frame, "arguments", &arguments, deadline.remaining()).await?;
         let Invoked::Done(has_text) = placed else { return Err(element_gone(selector, deadline)) };
         if clear && has_text && text.is_empty() {
             let (delete, modifiers) = keys::parse_chord("Delete")?;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::ElementState;
 use crate::BrowserError;
 use crate::selector::{Selector, shortened};
-use crate::snapshot::shown_name;
+use crate::snapshot::escape_name;
 use crate::tab::{Argument, Deadline, Element, FrameId, Invoked, Tab};
 
 /// Time limit for a search in one frame, so that a hanging frame does not block the search in the others.
@@ -82,7 +82,7 @@ struct QueriedName {
 impl QueriedNode {
     /// Compares names as snapshots show them: white space, quotes and invisible characters are ignored.
     fn has_name(&self, name: &str) -> bool {
-        shown_name(self.name.as_ref().map_or("", |name| &name.value)) == shown_name(name)
+        escape_name(self.name.as_ref().map_or("", |name| &name.value)) == escape_name(name)
     }
 }
 

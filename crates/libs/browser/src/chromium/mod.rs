@@ -96,8 +96,8 @@ impl Chromium {
         let connection = Connection::start(stdout, stdin, observer);
         let pid = child.pid();
         let (stop, stopped) = oneshot::channel();
-        let answer_time = options.limits.answer_time;
-        let watching = tokio::spawn(watch(child, connection.clone(), stopped, Arc::clone(&folder), answer_time));
+        let response_timeout = options.limits.response_timeout;
+        let watching = tokio::spawn(watch(child, connection.clone(), stopped, Arc::clone(&folder), response_timeout));
         match connection.call::<Version>(None, "Browser.getVersion", json!({}), START_LIMIT).await {
             Ok(version) => Ok(Self {
                 connection,
@@ -186,13 +186,13 @@ async fn watch(
     connection: Connection,
     mut stopped: oneshot::Receiver<()>,
     folder: Arc<Folder>,
-    answer_time: Duration,
+    response_timeout: Duration,
 ) {
     let reason = tokio::select! {
         outcome = child.wait() => format!("its process {outcome}"),
         // Also resolves when the handle is dropped.
         _ = &mut stopped => "it was closed".to_owned(),
-        reason = heartbeat(&connection, answer_time, child.pid()) => reason,
+        reason = heartbeat(&connection, response_timeout, child.pid()) => reason,
     };
     connection.end(&reason);
     child.kill();
@@ -205,13 +205,13 @@ async fn watch(
     }
 }
 
-async fn heartbeat(connection: &Connection, answer_time: Duration, pid: u32) -> String {
+async fn heartbeat(connection: &Connection, response_timeout: Duration, pid: u32) -> String {
     // During startup it may be slow; `start` reports a failure.
     let _ = connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), START_LIMIT).await;
     loop {
-        tokio::time::sleep(HEARTBEAT_INTERVAL.min(answer_time)).await;
-        let mut alive = pin!(connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), answer_time));
-        let answered = match tokio::time::timeout(answer_time / 2, &mut alive).await {
+        tokio::time::sleep(HEARTBEAT_INTERVAL.min(response_timeout)).await;
+        let mut alive = pin!(connection.call::<IgnoredAny>(None, "Browser.getVersion", json!({}), response_timeout));
+        let answered = match tokio::time::timeout(response_timeout / 2, &mut alive).await {
             Ok(answered) => answered,
             Err(_) => {
                 busy::end_busiest_page(pid).await;

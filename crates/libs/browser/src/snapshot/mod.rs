@@ -26,7 +26,7 @@ pub use references::MAX_ELEMENTS;
 pub(crate) use references::{Pinned, Refs};
 use source::RawNodes;
 use text::Source;
-pub(crate) use text::shown_name;
+pub(crate) use text::escape_name;
 use tree::{FullTree, Owner};
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -92,7 +92,7 @@ fn has_parts(node: &AxNode<'_>) -> bool {
 }
 
 /// Formats a name as shown in a snapshot, which selectors can use.
-pub(crate) fn shown_name(name: &str) -> String {
+pub(crate) fn escape_name(name: &str) -> String {
     one_line(name, MAX_NAME_BYTES).replace('"', "'")
 }
 
@@ -107,7 +107,7 @@ impl Lines {
             name: node.name().to_owned(),
             text: Some(name.to_owned()),
         });
-        let _ = writeln!(self.text, "@{} clickable \"{}\"", self.references.len(), shown_name(name));
+        let _ = writeln!(self.text, "@{} clickable \"{}\"", self.references.len(), escape_name(name));
         true
     }
 
@@ -122,7 +122,7 @@ impl Lines {
                 text: None,
             });
             // Writing to a string does not fail.
-            let _ = write!(self.text, "@{} {}", self.references.len(), shown_role(node));
+            let _ = write!(self.text, "@{} {}", self.references.len(), display_role(node));
             self.finish(node);
             return true;
         }
@@ -149,10 +149,10 @@ impl Lines {
     }
 
     fn finish(&mut self, node: &AxNode<'_>) {
-        let _ = write!(self.text, " \"{}\"", shown_name(node.name()));
+        let _ = write!(self.text, " \"{}\"", escape_name(node.name()));
         let mut notes: Vec<String> = Vec::new();
         if let Some(value) = node.value() {
-            notes.push(format!("value \"{}\"", shown_name(&value)));
+            notes.push(format!("value \"{}\"", escape_name(&value)));
         }
         for (property, note) in [
             ("disabled", "disabled"),
@@ -180,7 +180,7 @@ impl Lines {
     }
 }
 
-fn shown_role<'a>(node: &'a AxNode<'_>) -> &'a str {
+fn display_role<'a>(node: &'a AxNode<'_>) -> &'a str {
     match node.role() {
         "Date" | "DateTime" | "InputTime" => "date or time",
         "ColorWell" => "colour",

@@ -36,7 +36,7 @@ impl Tab {
                     || state.is_closed
                     || state.ended.is_some()
             });
-            if tokio::time::timeout(tab.shared.dialog_time, answered).await.is_err() {
+            if tokio::time::timeout(tab.shared.dialog_timeout, answered).await.is_err() {
                 tab.state.send_modify(|state| {
                     state.dialog_answered(DialogAnswer::DismissedUnanswered);
                     state.unreported = state.dialogs.back().cloned();

@@ -1,4 +1,4 @@
-//! Conversion of session events to changes of the tab state.
+//! Conversion of session events to changes to the tab state.
 
 use std::sync::Arc;
 

@@ -77,13 +77,13 @@ impl Tab {
         let navigated = match self.call::<Navigated>("Page.navigate", parameters, deadline.remaining()).await {
             Err(BrowserError::Timeout { .. }) => {
                 self.stop_loading().await;
-                return Err(deadline.timeout(format!("a response from {}", shown(&url))));
+                return Err(deadline.timeout(format!("a response from {}", display_origin(&url))));
             }
             other => other?,
         };
         if let Some(error) = navigated.error_text.filter(|_| !navigated.is_download) {
             let failed_url = self.failed_url(before, deadline).await.unwrap_or_else(|| url.to_string());
-            return Err(BrowserError::Navigation { url: shown(&url), failed_url, reason: reason(&error) });
+            return Err(BrowserError::Navigation { url: display_origin(&url), failed_url, reason: reason(&error) });
         }
         match navigated.loader_id {
             // A same-document navigation or a download loads nothing.
@@ -196,7 +196,7 @@ impl Tab {
 }
 
 /// Formats a URL for a message, without parts that may be secret.
-fn shown(url: &Url) -> String {
+fn display_origin(url: &Url) -> String {
     match url.host_str() {
         Some(host) => {
             format!("{}://{host}{}", url.scheme(), url.port().map(|port| format!(":{port}")).unwrap_or_default())

@@ -45,12 +45,12 @@ impl Tab {
         let environment = environment.configure_session(&self.shared, session, kind, true);
         let focus = async {
             if kind == Kind::Page {
-                // A page in the background draws and has the focus as if it were in front.
+                // A background page renders and reports focus as if it were in the foreground.
                 self.send(session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true})).await?;
             }
             Ok(())
         };
-        // Sent together; Chromium preserves the order, so that the page runs after all of them.
+        // The commands are pipelined; Chromium preserves their order, so the page only runs after all of them.
         let ((), (), enabled, _, _, tree, _) = tokio::try_join!(
             environment,
             focus,

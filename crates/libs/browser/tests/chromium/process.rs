@@ -15,7 +15,7 @@ use crate::support::{SOON, act, click, eventually, new_browser, options, page, r
 #[test]
 fn page_that_blocks_the_browser_is_killed_alone() {
     run(async {
-        let limits = BrowserLimits { answer_time: Duration::from_secs(20), ..BrowserLimits::default() };
+        let limits = BrowserLimits { response_timeout: Duration::from_secs(20), ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
         let context = browser.context().await.unwrap();
         let (calm, busy) = (context.open_tab().await.unwrap(), context.open_tab().await.unwrap());
@@ -220,7 +220,7 @@ fn page_that_exhausts_memory_crashes_alone() {
 fn unresponsive_browser_is_killed() {
     run(async {
         // Startup may be slow; only the time after it is measured.
-        let limits = BrowserLimits { answer_time: Duration::from_secs(3), ..BrowserLimits::default() };
+        let limits = BrowserLimits { response_timeout: Duration::from_secs(3), ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
         let context = browser.context().await.unwrap();
         let tab = context.open_tab().await.unwrap();

@@ -96,7 +96,7 @@ fn dialog_is_reported_and_answered() {
 #[test]
 fn unanswered_dialog_is_dismissed_and_reported_by_the_next_action() {
     run(async {
-        let limits = BrowserLimits { dialog_time: Duration::from_millis(300), ..BrowserLimits::default() };
+        let limits = BrowserLimits { dialog_timeout: Duration::from_millis(300), ..BrowserLimits::default() };
         let browser = new_browser(BrowserOptions { limits, ..options() });
         let context = browser.context().await.unwrap();
         let tab = open(&context, "<button onclick=\"document.title = confirm('Sure?')\">Ask</button>").await;

@@ -167,9 +167,9 @@ fn each_picture_is_shown_for_its_time() {
         assert!(white.iter().all(|picture| picture.shows(WHITE)), "{white:?}");
         assert!(black.iter().all(|picture| picture.shows(BLACK)), "{black:?}");
         // The metadata must come first in the file.
-        let place = |name: &[u8]| file.windows(4).position(|four| four == name);
-        assert!(place(b"moov").unwrap() < place(b"mdat").unwrap());
-        assert!([b"avc1", b"vp09", b"av01"].iter().any(|codec| place(*codec).is_some()));
+        let position = |name: &[u8]| file.windows(4).position(|four| four == name);
+        assert!(position(b"moov").unwrap() < position(b"mdat").unwrap());
+        assert!([b"avc1", b"vp09", b"av01"].iter().any(|codec| position(*codec).is_some()));
     });
 }
 

@@ -14,9 +14,9 @@ pub(crate) fn mark_lines(text: &str, mark: char) -> String {
     text.split('\n').map(mark_line).collect::<Vec<_>>().join("\n")
 }
 
-/// Puts `sign` before each line.
-pub(crate) fn prefix_lines(text: &str, sign: &str) -> String {
-    text.split('\n').map(|line| format!("{sign}{line}")).collect::<Vec<_>>().join("\n")
+/// Puts `prefix` before each line.
+pub(crate) fn prefix_lines(text: &str, prefix: &str) -> String {
+    text.split('\n').map(|line| format!("{prefix}{line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// Puts plain text between backticks, or three of them if it contains one.

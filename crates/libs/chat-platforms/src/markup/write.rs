@@ -39,7 +39,7 @@ enum Open {
 struct Item {
     depth: usize,
     /// Number or bullet with the following space.
-    sign: String,
+    marker: String,
     /// Whether its first part has been written and was followed by code.
     is_continued: bool,
 }
@@ -235,15 +235,15 @@ impl Writer<'_> {
 
     fn next_item(&mut self) -> Item {
         let depth = self.lists.len().saturating_sub(1).min(MAX_INDENT);
-        let sign = match self.lists.last_mut().and_then(|list| list.next.as_mut()) {
+        let marker = match self.lists.last_mut().and_then(|list| list.next.as_mut()) {
             Some(number) => {
-                let sign = format!("{number}. ");
+                let marker = format!("{number}. ");
                 *number = number.saturating_add(1);
-                sign
+                marker
             }
             None => self.style.bullet.to_owned(),
         };
-        Item { depth, sign, is_continued: false }
+        Item { depth, marker, is_continued: false }
     }
 
     /// Finishes the current line of an item or quote.
@@ -341,11 +341,11 @@ impl Item {
 
     /// Indents continuation lines below the text of the first; those of nested lists are already indented.
     fn indented(&self, text: &str) -> String {
-        let rest = " ".repeat(self.depth * 2 + self.sign.chars().count());
+        let rest = " ".repeat(self.depth * 2 + self.marker.chars().count());
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
         let mut item = match self.is_continued {
-            false => format!("{}{}{first}", " ".repeat(self.depth * 2), self.sign).trim_end().to_owned(),
+            false => format!("{}{}{first}", " ".repeat(self.depth * 2), self.marker).trim_end().to_owned(),
             true if first.starts_with(' ') => first.to_owned(),
             true => format!("{rest}{first}"),
         };

@@ -26,7 +26,7 @@ pub(super) fn to_plain_text(text: &str, own: &[&str]) -> (String, bool) {
 
 /// Formats a user, a channel, a special mention, or a link.
 fn format_reference(target: &str, label: &str) -> String {
-    let named = |sign: char, id: &str| format!("{sign}{}", if label.is_empty() { id } else { label });
+    let named = |sigil: char, id: &str| format!("{sigil}{}", if label.is_empty() { id } else { label });
     if let Some(user) = target.strip_prefix('@') {
         return named('@', user);
     }

@@ -74,7 +74,7 @@ impl Telegram {
             content.add_quote(QuoteKind::Forwarded, &origin(forwarded), &describe_quoted(message));
         } else {
             let (text, entities) = text_and_entities(message);
-            let (text, mentions_bot) = self.own_text(text, entities);
+            let (text, mentions_bot) = self.text_without_mentions(text, entities);
             is_mentioned = mentions_bot;
             content.add_text(&text);
             for line in named_contents(message) {

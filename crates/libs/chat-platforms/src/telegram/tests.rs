@@ -138,7 +138,7 @@ async fn account_webhook_and_polling_work() {
 #[tokio::test]
 async fn stalled_file_download_times_out() {
     let (fake, mut bot) = pair().await;
-    bot.files.limits.idle_time = Duration::from_millis(50);
+    bot.files.limits.idle_timeout = Duration::from_millis(50);
     fake.put_file("f1", FakeFile::Hang);
     let update = serde_json::from_slice(&fake.document(1, 7, "", "f1", "a.pdf").body).unwrap();
     let Some(Incoming::Message(mut message)) = read_one(&bot, &update) else { panic!("no message") };

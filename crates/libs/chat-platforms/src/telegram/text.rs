@@ -38,7 +38,7 @@ impl Edit {
 impl Telegram {
     /// Returns the text without mentions of the bot and with the URLs of links, and whether the bot is mentioned. A
     /// command to the bot keeps its name without the mention.
-    pub(super) fn own_text(&self, text: &str, entities: &[Value]) -> (String, bool) {
+    pub(super) fn text_without_mentions(&self, text: &str, entities: &[Value]) -> (String, bool) {
         let mut is_mentioned = false;
         let text = apply_edits(text, entities, |kind, entity, entity_text| {
             let named = match kind {

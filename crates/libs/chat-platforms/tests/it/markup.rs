@@ -85,10 +85,10 @@ impl Document {
                 Node::Quote(nodes) => self.write(nodes, &format!("{begin}> "), &format!("{rest}> ")),
                 Node::List { is_numbered, items } => {
                     for (number, nodes) in items.iter().enumerate() {
-                        let sign = if *is_numbered { format!("{}. ", number + 1) } else { "- ".to_owned() };
+                        let marker = if *is_numbered { format!("{}. ", number + 1) } else { "- ".to_owned() };
                         let begin = if number == 0 { begin } else { rest };
-                        let inner = format!("{rest}{}", " ".repeat(sign.len()));
-                        self.write(nodes, &format!("{begin}{sign}"), &inner);
+                        let inner = format!("{rest}{}", " ".repeat(marker.len()));
+                        self.write(nodes, &format!("{begin}{marker}"), &inner);
                     }
                 }
             }

@@ -195,8 +195,8 @@ fn arrange(centroids: Centroids, assignments: Vec<usize>, by_size: bool) -> Clus
     if by_size {
         order.sort_by(|a, b| sizes[*b].cmp(&sizes[*a]).then(a.cmp(b)));
     }
-    let mut place = vec![0; sizes.len()];
-    order.iter().enumerate().for_each(|(new, old)| place[*old] = new);
+    let mut position = vec![0; sizes.len()];
+    order.iter().enumerate().for_each(|(new, old)| position[*old] = new);
     let values = order
         .iter()
         .flat_map(|old| match centroids.values.get(old * dimensions..(old + 1) * dimensions) {
@@ -206,7 +206,7 @@ fn arrange(centroids: Centroids, assignments: Vec<usize>, by_size: bool) -> Clus
         .collect();
     Clustering {
         centroids: Centroids { values, dimensions },
-        assignments: assignments.into_iter().map(|old| place[old]).collect(),
+        assignments: assignments.into_iter().map(|old| position[old]).collect(),
         sizes: order.iter().map(|old| sizes[*old]).collect(),
     }
 }

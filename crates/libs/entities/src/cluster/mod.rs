@@ -6,7 +6,7 @@
 //! - Every cluster has a member. There are fewer clusters than requested if the vectors have fewer directions, and none
 //!   without vectors.
 //!
-//! A zero vector has no direction; it is equally close to all clusters, and is assigned to the first one of the run.
+//! A zero vector has no direction; it is equally close to all centroids and is assigned to the first one, before clusters are sorted by size.
 
 mod kmeans;
 mod labels;

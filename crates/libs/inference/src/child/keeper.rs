@@ -78,7 +78,7 @@ impl Keeper {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// Returns the reason of the last failure.
+    /// Returns the reason for the last failure.
     pub(crate) fn last_failure(&self) -> &str {
         &self.last_failure
     }

@@ -86,8 +86,8 @@ impl Network {
             .iter()
             .zip(hidden)
             .map(|(on, mut sum)| {
-                for place in on {
-                    for ((sum, weight), scale) in sum.iter_mut().zip(self.row(first + place)).zip(scale) {
+                for position in on {
+                    for ((sum, weight), scale) in sum.iter_mut().zip(self.row(first + position)).zip(scale) {
                         *sum += f32::from(weight.cast_signed()) * scale;
                     }
                 }
@@ -108,8 +108,8 @@ impl Network {
 
     fn add_block(&self, block: usize, values: &[f32], into: &mut Hidden) {
         let mut sums = [0.0; HIDDEN];
-        for (place, value) in values.iter().enumerate() {
-            for (sum, weight) in sums.iter_mut().zip(self.row(block * DIMENSIONS + place)) {
+        for (position, value) in values.iter().enumerate() {
+            for (sum, weight) in sums.iter_mut().zip(self.row(block * DIMENSIONS + position)) {
                 *sum += value * f32::from(weight.cast_signed());
             }
         }

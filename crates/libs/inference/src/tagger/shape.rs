@@ -36,26 +36,26 @@ pub(crate) fn shapes(text: &str, words: &[Word]) -> Vec<Vec<usize>> {
             base_shape(&text[word.range.clone()], is_first, index + 1 == words.len())
         })
         .collect();
-    let cased: Vec<&Vec<usize>> = base.iter().filter(|on| on.iter().any(|place| *place <= MIXED)).collect();
-    let share = |place: usize| cased.iter().filter(|on| on.contains(&place)).count();
-    let are_most = |place: usize| 10 * share(place) > MAX_CAPITALIZED_OF_TEN * cased.len();
+    let cased: Vec<&Vec<usize>> = base.iter().filter(|on| on.iter().any(|position| *position <= MIXED)).collect();
+    let share = |position: usize| cased.iter().filter(|on| on.contains(&position)).count();
+    let are_most = |position: usize| 10 * share(position) > MAX_CAPITALIZED_OF_TEN * cased.len();
     let whole = [share(LOWER) == cased.len(), are_most(TITLE), are_most(UPPER)];
     (0..words.len())
         .map(|index| {
             let mut on = Vec::new();
             for slot in 0..3 {
                 if let Some(near) = (index + slot).checked_sub(1).and_then(|at| base.get(at)) {
-                    on.extend(near.iter().map(|place| slot * BASE + place));
+                    on.extend(near.iter().map(|position| slot * BASE + position));
                 }
             }
             for (slot, at) in [index.checked_sub(2), Some(index + 2)].into_iter().enumerate() {
                 if let Some(far) = at.and_then(|at| base.get(at)) {
-                    let known = far.iter().filter_map(|place| FAR.iter().position(|counted| counted == place));
-                    on.extend(known.map(|place| 3 * BASE + slot * FAR.len() + place));
+                    let known = far.iter().filter_map(|position| FAR.iter().position(|counted| counted == position));
+                    on.extend(known.map(|position| 3 * BASE + slot * FAR.len() + position));
                 }
             }
             let first = 3 * BASE + 2 * FAR.len();
-            on.extend(whole.iter().enumerate().filter(|(_, is_so)| **is_so).map(|(place, _)| first + place));
+            on.extend(whole.iter().enumerate().filter(|(_, is_so)| **is_so).map(|(position, _)| first + position));
             on.push(first + WHOLE + words[index].tokens.len().clamp(1, TOKENS) - 1);
             on
         })
@@ -113,7 +113,7 @@ fn base_shape(word: &str, is_first: bool, is_last: bool) -> Vec<usize> {
         (28, word == ":"),
         (29, is_last),
     ];
-    on.extend(rules.into_iter().filter(|(_, is_so)| *is_so).map(|(place, _)| place));
+    on.extend(rules.into_iter().filter(|(_, is_so)| *is_so).map(|(position, _)| position));
     on.extend(length);
     on
 }

@@ -50,8 +50,8 @@ pub(super) fn run(clock: &Clock, configuration: &WorkerConfiguration, inbox: &In
         Ok(engine) => engine,
         Err(error) => return refuse_all(inbox, outbox, error.code, &error.message),
     };
-    serve_models(configuration, inbox, outbox, |path, sign| {
-        engine.load(path, configuration.context_length, clock.now(), sign)
+    serve_models(configuration, inbox, outbox, |path, reporter| {
+        engine.load(path, configuration.context_length, clock.now(), reporter)
     })
 }
 

@@ -124,8 +124,8 @@ impl GuardedHttp {
             return Err(fail(HttpFault::RequestTooLarge));
         }
         let mut request = self.request(Method::POST, session_id, headers)?;
-        if let Some(place) = traceparent_of(message) {
-            request = request.header(TRACEPARENT, place);
+        if let Some(traceparent) = traceparent_of(message) {
+            request = request.header(TRACEPARENT, traceparent);
         }
         let request = request.header(header::CONTENT_TYPE, HeaderValue::from_static(JSON)).body(body);
         let answer = self.send(request).await?;

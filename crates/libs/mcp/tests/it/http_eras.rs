@@ -35,7 +35,7 @@ async fn server_without_sessions_responds_with_json() {
     assert_eq!(connection.list_tools().await.expect("tools").tools[0].name, "a");
     let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
     assert_eq!(output.text, "done");
-    connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
+    connection.ping(Duration::from_secs(30)).await.expect("a response to the ping");
     connection.close().await;
     assert_eq!(connection.closed().await, CloseReason::Requested);
     let requests = server.requests();
@@ -112,7 +112,7 @@ async fn server_of_the_newer_protocol() {
     assert_eq!(connection.info().name, "scripted");
     let output = connection.call_tool("a", json!({}), CallLimits::default()).await.expect("an output");
     assert_eq!(output.text, "done");
-    connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
+    connection.ping(Duration::from_secs(30)).await.expect("a response to the ping");
     connection.close().await;
     let requests = server.requests();
     let call = requests.iter().find(|request| request.method_name() == "tools/call").expect("the call");
@@ -285,7 +285,7 @@ async fn slow_calls_do_not_block_others() {
         for _ in 0..20 {
             connection.call_tool("fast", json!({}), CallLimits::default()).await.expect("an output");
         }
-        connection.ping(Duration::from_secs(30)).await.expect("a sign of life");
+        connection.ping(Duration::from_secs(30)).await.expect("a response to the ping");
     };
     tokio::select! {
         result = slow => panic!("{result:?}"),

@@ -65,7 +65,7 @@ async fn try_everything(connection: &Connection) {
     let image = call(connection, image.expect("a tool with an image"), json!({})).await;
     assert_eq!((image.attachments[0].kind, image.attachments[0].mime_type.as_str()), ("image", "image/png"));
     assert!(image.attachments[0].bytes > 1_000 && image.text.contains("image/png"));
-    connection.ping(Duration::from_secs(60)).await.expect("a sign of life");
+    connection.ping(Duration::from_secs(60)).await.expect("a response to the ping");
 }
 
 #[tokio::test]
@@ -258,7 +258,7 @@ async fn ask_the_time(connection: &Connection) {
         matches!(&wrong, Ok(output) if output.is_error) || matches!(wrong, Err(McpError::Refused { .. })),
         "{wrong:?}"
     );
-    connection.ping(Duration::from_secs(60)).await.expect("a sign of life");
+    connection.ping(Duration::from_secs(60)).await.expect("a response to the ping");
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn killed_server_is_detected_immediately() {
     let long = json!({ "duration": 600, "steps": 600 });
     let call = connection.call_tool("trigger-long-running-operation", long, CallLimits::default());
     let (result, ()) = tokio::join!(call, async {
-        connection.ping(Duration::from_secs(60)).await.expect("a sign of life");
+        connection.ping(Duration::from_secs(60)).await.expect("a response to the ping");
         child.kill();
     });
     let is_closed = |reason: &CloseReason| matches!(reason, CloseReason::OutputClosed | CloseReason::InputClosed);

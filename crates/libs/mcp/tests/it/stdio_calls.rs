@@ -219,7 +219,7 @@ async fn bursts_of_tool_changes_are_merged() {
     })
     .await;
     let mut changes = connection.tools_changes();
-    connection.ping(Duration::from_secs(5)).await.expect("a sign of life");
+    connection.ping(Duration::from_secs(5)).await.expect("a response to the ping");
     let start = Instant::now();
     changes.changed().await.expect("a change");
     assert_eq!(start.elapsed(), Duration::ZERO);

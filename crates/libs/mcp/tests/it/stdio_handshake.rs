@@ -49,7 +49,7 @@ async fn servers_of_all_older_versions_connect() {
         assert_eq!(tools[0].name, "a");
         let output = connection.call_tool("a", json!({ "n": 1 }), Default::default()).await.expect("an output");
         assert_eq!(output.text, "done");
-        connection.ping(Duration::from_secs(10)).await.expect("a sign of life");
+        connection.ping(Duration::from_secs(10)).await.expect("a response to the ping");
         connection.close().await;
         connection.close().await;
         assert_eq!(connection.closed().await, CloseReason::Requested);
@@ -96,7 +96,7 @@ async fn newer_server_is_detected_after_it_refused_the_older_handshake() {
     let output = connection.call_tool("a", json!({}), Default::default()).await.expect("an output");
     assert_eq!(output.text, "done");
     changes.changed().await.expect("a change");
-    connection.ping(Duration::from_secs(10)).await.expect("a sign of life");
+    connection.ping(Duration::from_secs(10)).await.expect("a response to the ping");
     connection.close().await;
     played.await.expect("the script");
 }

@@ -43,8 +43,8 @@ impl Permission {
 /// Limits shared by a stream and the tasks that monitor it.
 pub(super) struct Meter {
     started: Instant,
-    idle_time: Duration,
-    total_time: Option<Duration>,
+    idle_timeout: Duration,
+    total_timeout: Option<Duration>,
     bytes_each_way: Option<u64>,
     permission: Option<Permission>,
     /// Time of the last progress, in milliseconds after `started`.
@@ -54,11 +54,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn new(idle_time: Duration) -> Self {
+    pub(super) fn new(idle_timeout: Duration) -> Self {
         Self {
             started: Instant::now(),
-            idle_time,
-            total_time: None,
+            idle_timeout,
+            total_timeout: None,
             bytes_each_way: None,
             permission: None,
             last_progress_ms: AtomicU64::new(0),
@@ -67,8 +67,8 @@ impl Meter {
         }
     }
 
-    pub(super) fn with_limits(mut self, total_time: Duration, bytes_each_way: Option<u64>) -> Self {
-        (self.total_time, self.bytes_each_way) = (Some(total_time), bytes_each_way);
+    pub(super) fn with_limits(mut self, total_timeout: Duration, bytes_each_way: Option<u64>) -> Self {
+        (self.total_timeout, self.bytes_each_way) = (Some(total_timeout), bytes_each_way);
         self
     }
 
@@ -79,8 +79,8 @@ impl Meter {
 
     fn deadline(&self) -> Instant {
         let last_progress = self.started + Duration::from_millis(self.last_progress_ms.load(Ordering::Relaxed));
-        let idle_until = last_progress + self.idle_time;
-        self.total_time.map_or(idle_until, |total| idle_until.min(self.started + total))
+        let idle_until = last_progress + self.idle_timeout;
+        self.total_timeout.map_or(idle_until, |total| idle_until.min(self.started + total))
     }
 
     pub(super) fn is_expired(&self) -> bool {

@@ -76,7 +76,7 @@ impl FilteringProxy {
                 trust: options.trust,
                 lookup: options.lookup,
                 connect: options.connect,
-                connect_time: options.limits.connect_time,
+                connect_timeout: options.limits.connect_timeout,
             },
             access: Access::new(credential.clone()),
             ports: options.ports,

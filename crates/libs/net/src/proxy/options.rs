@@ -14,14 +14,14 @@ pub struct ProxyLimits {
     /// Maximum size of a request or response head; at least 8 KiB.
     pub head_bytes: usize,
     /// Time limit for receiving a whole head.
-    pub head_time: Duration,
+    pub head_timeout: Duration,
     /// Time limit for connecting to all addresses of a name together, after a lookup of at most 5 s.
-    pub connect_time: Duration,
+    pub connect_timeout: Duration,
     /// Maximum time without a byte in either direction.
-    pub idle_time: Duration,
+    pub idle_timeout: Duration,
     /// Time limit of one exchange or tunnel. A client's connection ends shortly after it, regardless of the number of
     /// exchanges.
-    pub total_time: Duration,
+    pub total_timeout: Duration,
     /// Maximum number of bytes of one exchange or tunnel, in each direction.
     pub bytes_each_way: Option<u64>,
 }
@@ -33,10 +33,10 @@ impl Default for ProxyLimits {
         Self {
             connections: 64,
             head_bytes: 32 << 10,
-            head_time: Duration::from_secs(10),
-            connect_time: Duration::from_secs(10),
-            idle_time: Duration::from_secs(120),
-            total_time: Duration::from_secs(3600),
+            head_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(120),
+            total_timeout: Duration::from_secs(3600),
             bytes_each_way: None,
         }
     }

@@ -53,8 +53,8 @@ pub(super) async fn accept(shared: Arc<Shared>, acceptor: Acceptor) {
 async fn serve(shared: Arc<Shared>, stream: ClientStream, permit: ConnectionPermit) {
     let limits = shared.limits;
     // A client that reads one byte per minute is not idle, but must be bounded too.
-    let total_time = limits.total_time + limits.connect_time + limits.head_time;
-    let meter = Arc::new(Meter::new(limits.idle_time).with_limits(total_time, None));
+    let total_timeout = limits.total_timeout + limits.connect_timeout + limits.head_timeout;
+    let meter = Arc::new(Meter::new(limits.idle_timeout).with_limits(total_timeout, None));
     let stream = TokioIo::new(Metered::new(stream, Arc::clone(&meter)));
     let service = service_fn(|request| {
         let (shared, permit) = (Arc::clone(&shared), Arc::clone(&permit));
@@ -62,7 +62,7 @@ async fn serve(shared: Arc<Shared>, stream: ClientStream, permit: ConnectionPerm
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_time)
+        .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.head_bytes.max(MIN_BUFFER_BYTES))
         .max_header_size(limits.head_bytes)
         .serve_connection(stream, service)

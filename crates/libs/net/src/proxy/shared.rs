@@ -65,8 +65,8 @@ impl Shared {
             port: target.port,
             address: dialed.address,
         };
-        let meter = Meter::new(self.limits.idle_time)
-            .with_limits(self.limits.total_time, self.limits.bytes_each_way)
+        let meter = Meter::new(self.limits.idle_timeout)
+            .with_limits(self.limits.total_timeout, self.limits.bytes_each_way)
             .with_permission(permission);
         let meter = Arc::new(meter);
         Ok(Upstream { stream: Metered::new(dialed.stream, Arc::clone(&meter)), meter })

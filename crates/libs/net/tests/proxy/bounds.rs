@@ -54,7 +54,7 @@ async fn endless_response_ends_at_its_byte_limit() {
 #[tokio::test]
 async fn idle_tunnels_and_clients_are_closed() {
     let port = echo().await;
-    let bench = with(|limits| limits.idle_time = SHORT);
+    let bench = with(|limits| limits.idle_timeout = SHORT);
     let tunnel = bench.tunnel(&format!("local.example:{port}")).await;
     assert!(read_to_end(tunnel).await.is_empty());
     assert!(read_to_end(bench.client().await).await.is_empty());
@@ -63,7 +63,7 @@ async fn idle_tunnels_and_clients_are_closed() {
 #[tokio::test]
 async fn busy_tunnel_ends_at_its_time_limit() {
     let port = echo().await;
-    let bench = with(|limits| limits.total_time = SHORT);
+    let bench = with(|limits| limits.total_timeout = SHORT);
     let client = bench.tunnel(&format!("local.example:{port}")).await;
     let (reader, mut writer) = client.into_split();
     let writing = tokio::spawn(async move { while writer.write_all(b"x").await.is_ok() {} });
@@ -74,14 +74,14 @@ async fn busy_tunnel_ends_at_its_time_limit() {
 #[tokio::test]
 async fn silent_server_times_out() {
     let (port, _heads) = serve("").await;
-    let bench = with(|limits| limits.total_time = SHORT);
+    let bench = with(|limits| limits.total_timeout = SHORT);
     let answer = bench.ask(&format!("GET http://local.example:{port}/ HTTP/1.1\r\nhost: x\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 504 ") && answer.contains("local.example"), "{answer}");
 }
 
 #[tokio::test]
 async fn slow_or_endless_request_head_is_rejected() {
-    let bench = with(|limits| (limits.head_time, limits.head_bytes) = (SHORT, 8 << 10));
+    let bench = with(|limits| (limits.head_timeout, limits.head_bytes) = (SHORT, 8 << 10));
     let mut drip = bench.client().await;
     drip.write_all(b"GET http://local.example/ HT").await.unwrap();
     let got = read_to_end(drip).await;
@@ -143,7 +143,8 @@ async fn slow_reading_client_is_disconnected() {
         while stream.write_all(&[b'x'; 8192]).await.is_ok() {}
         let _ = gone.send(());
     });
-    let bench = with(|limits| (limits.total_time, limits.connect_time, limits.head_time) = (SHORT, SHORT, SHORT));
+    let bench =
+        with(|limits| (limits.total_timeout, limits.connect_timeout, limits.head_timeout) = (SHORT, SHORT, SHORT));
     let mut client = bench.client().await;
     let request = format!("GET http://local.example:{port}/ HTTP/1.1\r\nhost: x\r\n\r\n");
     client.write_all(request.as_bytes()).await.unwrap();

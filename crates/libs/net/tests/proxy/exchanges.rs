@@ -128,7 +128,7 @@ async fn unreachable_server_is_bad_gateway() {
     drop(listener);
     let answer = bench.ask(&get(&format!("http://local.example:{port}/"))).await;
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
-    assert!(bench.heard.0.lock().unwrap().is_empty(), "a failure is no refusal");
+    assert!(bench.heard.0.lock().unwrap().is_empty(), "a failure is not a refusal");
     let (port, _heads) = serve("SSH-2.0-OpenSSH\r\n").await;
     assert!(bench.ask(&get(&format!("http://local.example:{port}/"))).await.starts_with("HTTP/1.1 502 "));
 }

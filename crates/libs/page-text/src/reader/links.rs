@@ -44,7 +44,7 @@ impl Reader {
     }
 
     pub(super) fn close_link(&mut self) {
-        let shown = self.shown_part();
+        let shown = self.visible_part();
         self.save_link_text();
         if let (Some((from, to)), Some(link)) = (shown, &self.link) {
             let end = format!("{}{}{}", inline::LINK_END, self.read.addresses.len(), inline::LINK_CLOSE);
@@ -67,7 +67,7 @@ impl Reader {
     }
 
     /// Returns the range of the open link's text in the flowing text, if its URL is to be shown.
-    fn shown_part(&self) -> Option<(usize, usize)> {
+    fn visible_part(&self) -> Option<(usize, usize)> {
         let link = self.link.as_ref()?;
         let is_whole = self.stack.counts.preformatted == 0 && link.text.trim().is_empty();
         if !is_whole || link.is_here || link.url.len() > MAX_SHOWN_ADDRESS_BYTES {

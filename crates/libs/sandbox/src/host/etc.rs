@@ -1,7 +1,7 @@
 //! `/etc` of a sandbox: copies of the configuration that programs need, and accounts of a machine with a single user.
 //! One directory is one mount; two dozen mounts would cost more than the rest of the sandbox.
 //!
-//! It is created when the tiers are evaluated, so changes of the machine take effect after the next evaluation.
+//! It is created when the tiers are evaluated, so changes to the machine take effect after the next evaluation.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;

@@ -265,9 +265,9 @@ fn parse_value(field: CronField, item: &str, text: &str) -> Result<u8, CronError
         CronField::Weekday => &WEEKDAYS,
         _ => &[],
     };
-    if let Some(place) = names.iter().position(|name| name.eq_ignore_ascii_case(text)) {
+    if let Some(index) = names.iter().position(|name| name.eq_ignore_ascii_case(text)) {
         let first = u8::from(field == CronField::Month);
-        return Ok(first + u8::try_from(place).unwrap_or(0));
+        return Ok(first + u8::try_from(index).unwrap_or(0));
     }
     let Some(number) = parse_number(text) else {
         let reason =

@@ -102,12 +102,12 @@ impl Grammar<'_> {
             _ => return None,
         };
         self.at += 1;
-        let says_minutes = matches!(self.kind(0), Kind::Unit(Unit::Minute));
-        self.at += usize::from(says_minutes);
+        let has_minutes_unit = matches!(self.kind(0), Kind::Unit(Unit::Minute));
+        self.at += usize::from(has_minutes_unit);
         let forward = match self.kind(0) {
             Kind::Past => true,
             // "at 8 to 10" are two hours; single minutes are only meant if the text says so.
-            Kind::To if minutes % 5 != 0 && !says_minutes => return None,
+            Kind::To if minutes % 5 != 0 && !has_minutes_unit => return None,
             Kind::To | Kind::Before => false,
             // "half nine", as the British say it.
             Kind::Number(_) if led && minutes == 30 && self.text_before() == "half" => {
@@ -178,21 +178,21 @@ impl Grammar<'_> {
         let text = self.text(0);
         let number: u16 = text.parse().ok().filter(|_| text.len() <= 4)?;
         let (hour, minute) = (u8::try_from(number / 100).ok()?, u8::try_from(number % 100).ok()?);
-        let says_hours = matches!(self.text(1), "hours" | "hrs" | "h" | "hour");
+        let has_hours_unit = matches!(self.text(1), "hours" | "hrs" | "h" | "hour");
         let announced = matches!(self.kind(1), Kind::Pm | Kind::OClock)
             || (self.kind(1) == Kind::Am && !self.am_is_german(1))
-            || (says_hours && text.starts_with('0'));
+            || (has_hours_unit && text.starts_with('0'));
         let is_amount = match self.kind(1) {
             Kind::Number(_) => true,
-            Kind::Unit(_) => !says_hours,
+            Kind::Unit(_) => !has_hours_unit,
             Kind::Unknown => text.len() == 3 && !self.at_end(1),
             _ => false,
         };
         if hour > 23 || minute > 59 || is_amount || !(led || announced) {
             return None;
         }
-        self.at += if says_hours { 2 } else { 1 };
-        let certain = hour > 12 || text.starts_with('0') || says_hours;
+        self.at += if has_hours_unit { 2 } else { 1 };
+        let certain = hour > 12 || text.starts_with('0') || has_hours_unit;
         Some(self.with_suffix(ClockTime { certain, ..ClockTime::uncertain(hour, minute) }))
     }
 

@@ -36,8 +36,8 @@ impl<'a> Grammar<'a> {
         self.tokens.get(self.at + ahead).map_or("", |token| token.text.as_str())
     }
 
-    pub(super) fn text_at(&self, place: usize) -> &'a str {
-        self.tokens.get(place).map_or("", |token| token.text.as_str())
+    pub(super) fn text_at(&self, index: usize) -> &'a str {
+        self.tokens.get(index).map_or("", |token| token.text.as_str())
     }
 
     pub(super) fn text_before(&self) -> &str {

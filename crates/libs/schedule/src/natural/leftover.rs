@@ -25,11 +25,11 @@ const MEALS: [&str; 9] =
 
 impl Grammar<'_> {
     pub(super) fn apply_leftover_words(&mut self) {
-        for place in 0..self.tokens.len() {
-            if self.marks[place] != Mark::Unread {
+        for index in 0..self.tokens.len() {
+            if self.marks[index] != Mark::Unread {
                 continue;
             }
-            match self.effect(place) {
+            match self.effect(index) {
                 Effect::Nothing => {}
                 Effect::Limits => self.draft.limited = true,
                 Effect::Refuses => self.draft.impossible = true,
@@ -37,39 +37,39 @@ impl Grammar<'_> {
         }
     }
 
-    fn kind_at(&self, place: Option<usize>) -> Kind {
-        place.and_then(|at| self.tokens.get(at)).map_or(Kind::Filler, |token| token.kind)
+    fn kind_at(&self, index: Option<usize>) -> Kind {
+        index.and_then(|at| self.tokens.get(at)).map_or(Kind::Filler, |token| token.kind)
     }
 
-    fn mark_at(&self, place: Option<usize>) -> Mark {
-        place.and_then(|at| self.marks.get(at)).copied().unwrap_or(Mark::Unread)
+    fn mark_at(&self, index: Option<usize>) -> Mark {
+        index.and_then(|at| self.marks.get(at)).copied().unwrap_or(Mark::Unread)
     }
 
     /// Returns the nearest earlier position that is not skipped.
-    fn before(&self, place: usize, passed: &[Kind]) -> Option<usize> {
-        (0..place).rev().find(|at| self.marks[*at] != Mark::Unread || !passed.contains(&self.tokens[*at].kind))
+    fn before(&self, index: usize, passed: &[Kind]) -> Option<usize> {
+        (0..index).rev().find(|at| self.marks[*at] != Mark::Unread || !passed.contains(&self.tokens[*at].kind))
     }
 
-    fn effect(&self, place: usize) -> Effect {
+    fn effect(&self, index: usize) -> Effect {
         let limits = |limits: bool| if limits { Effect::Limits } else { Effect::Nothing };
-        let text = self.text_at(place);
-        let previous = place.checked_sub(1);
-        let next = self.kind_at(Some(place + 1));
+        let text = self.text_at(index);
+        let previous = index.checked_sub(1);
+        let next = self.kind_at(Some(index + 1));
         let after_phrase =
-            self.mark_at(self.before(place, &[Kind::Comma, Kind::And, Kind::The, Kind::On, Kind::Am])) != Mark::Unread;
+            self.mark_at(self.before(index, &[Kind::Comma, Kind::And, Kind::The, Kind::On, Kind::Am])) != Mark::Unread;
         // "the Monday meeting", "my 9:30 train".
         let is_adjective = next == Kind::Unknown
             && self.mark_at(previous) == Mark::Unread
             && !matches!(self.kind_at(previous), Kind::At | Kind::On | Kind::Am | Kind::Every);
-        match self.tokens[place].kind {
+        match self.tokens[index].kind {
             Kind::Limit | Kind::Vague | Kind::ZoneName | Kind::Between | Kind::Until => Effect::Limits,
             Kind::BeyondWords => Effect::Refuses,
             Kind::Except => limits(text != "but"),
-            Kind::Event => limits(self.is_when(place)),
+            Kind::Event => limits(self.is_when(index)),
             Kind::ZoneWord => limits(
                 self.mark_at(previous) == Mark::Time
                     || matches!(self.kind_at(previous), Kind::Number(_))
-                    || matches!(self.text_at(place + 1), "time" | "zeit"),
+                    || matches!(self.text_at(index + 1), "time" | "zeit"),
             ),
             Kind::Weekday { short: true, .. } => limits(after_phrase && !is_adjective),
             Kind::Weekday { .. }
@@ -100,20 +100,20 @@ impl Grammar<'_> {
                 if is_number && self.mark_at(previous) == Mark::Unread { Effect::Refuses } else { Effect::Nothing }
             }
             Kind::Past | Kind::Before => {
-                let ends_with_it = self.mark_at(previous) == Mark::Time && place + 1 == self.tokens.len();
+                let ends_with_it = self.mark_at(previous) == Mark::Time && index + 1 == self.tokens.len();
                 // "every 15 minutes past the hour" is one minute of the hour, or a quarter of it.
-                let of_hour = (next, self.kind_at(Some(place + 2))) == (Kind::The, Kind::Unit(Unit::Hour));
-                limits(ends_with_it || of_hour || self.is_relative(place))
+                let of_hour = (next, self.kind_at(Some(index + 2))) == (Kind::The, Kind::Unit(Unit::Hour));
+                limits(ends_with_it || of_hour || self.is_relative(index))
             }
             // "jeden Tag um die gleiche Zeit".
             Kind::At if text == "um" && next == Kind::The && self.mark_at(previous) != Mark::Unread => Effect::Refuses,
             // "on Labor Day".
-            Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(place)),
+            Kind::Unit(Unit::Day) => limits(self.kind_at(previous) == Kind::Unknown && self.is_when(index)),
             // "on the last day" does not say of what.
             Kind::Last if next == Kind::Unit(Unit::Day) => {
-                limits(matches!(self.kind_at(self.before(place, &[Kind::The])), Kind::On | Kind::Am))
+                limits(matches!(self.kind_at(self.before(index, &[Kind::The])), Kind::On | Kind::Am))
             }
-            Kind::Ordinal(_) if self.is_unknown_day(place) => Effect::Limits,
+            Kind::Ordinal(_) if self.is_unknown_day(index) => Effect::Limits,
             Kind::End | Kind::Beginning => limits(matches!(next, Kind::Of | Kind::Unit(_))),
             Kind::This => limits(
                 (!self.draft.repeats || self.mark_at(previous) != Mark::Unread)
@@ -124,7 +124,7 @@ impl Grammar<'_> {
             {
                 Effect::Limits
             }
-            Kind::Ordinal(_) if matches!(next, Kind::To) && self.kind_at(Some(place + 2)) == Kind::Last => {
+            Kind::Ordinal(_) if matches!(next, Kind::To) && self.kind_at(Some(index + 2)) == Kind::Last => {
                 Effect::Refuses
             }
             Kind::HalfTo => limits(matches!(next, Kind::Number(_)) || after_phrase),
@@ -134,13 +134,13 @@ impl Grammar<'_> {
             | Kind::Ordinal(_)
             | Kind::Half
             | Kind::Quarter
-            | Kind::OneAndAHalf => self.effect_of_number(place),
+            | Kind::OneAndAHalf => self.effect_of_number(index),
             // "every hour x3".
             Kind::Unknown if text.strip_prefix('x').is_some_and(|count| count.parse::<u32>().is_ok()) => Effect::Limits,
-            Kind::Unknown if text.contains(|letter: char| letter.is_ascii_digit()) => self.effect_of_number(place),
+            Kind::Unknown if text.contains(|letter: char| letter.is_ascii_digit()) => self.effect_of_number(index),
             // "am Muttertag".
             Kind::Unknown if text.len() > 5 && ["tag", "day"].iter().any(|day| text.ends_with(day)) => {
-                limits(self.is_when(place))
+                limits(self.is_when(index))
             }
             // "every day at 9 if it rains" is a condition; "check if it rains" is the task.
             Kind::Unknown if text == "if" => {
@@ -153,11 +153,11 @@ impl Grammar<'_> {
 
     /// A number belongs to the task only if it counts or names something there: "send 5 jokes", "older than 7 days".
     /// Any other number may specify a time.
-    fn effect_of_number(&self, place: usize) -> Effect {
-        let text = self.text_at(place);
-        let before = self.before(place, &[Kind::Comma, Kind::And, Kind::The]);
+    fn effect_of_number(&self, index: usize) -> Effect {
+        let text = self.text_at(index);
+        let before = self.before(index, &[Kind::Comma, Kind::And, Kind::The]);
         let follows_phrase = self.mark_at(before) != Mark::Unread;
-        let directly = place.checked_sub(1);
+        let directly = index.checked_sub(1);
         let is_led = |at: Option<usize>| {
             self.mark_at(at) == Mark::Unread
                 && matches!(
@@ -176,10 +176,10 @@ impl Grammar<'_> {
                 .is_some_and(|word| word.kind == Kind::Unknown && !NO_NOUNS.contains(&word.text.as_str()))
         };
         let after_unit = matches!(self.kind_at(directly), Kind::Unit(_)) && self.mark_at(directly) == Mark::Unread;
-        let counts = is_noun(place + 1) && !after_unit;
+        let counts = is_noun(index + 1) && !after_unit;
         // "every hour at tick 15" may specify a time, "look at page 15" does not.
-        let is_preposition = is_led(place.checked_sub(2));
-        let beside_phrase = match place.checked_sub(if is_preposition { 3 } else { 2 }) {
+        let is_preposition = is_led(index.checked_sub(2));
+        let beside_phrase = match index.checked_sub(if is_preposition { 3 } else { 2 }) {
             Some(lead) => self.marks[lead] != Mark::Unread,
             None => is_preposition,
         };
@@ -189,21 +189,21 @@ impl Grammar<'_> {
             && directly.is_some_and(|at| is_noun(at) || self.tokens[at].kind == Kind::Last || is_span(at))
             && !beside_phrase;
         let is_whole =
-            matches!(self.tokens[place].kind, Kind::Half | Kind::Quarter | Kind::OneAndAHalf | Kind::Unknown);
+            matches!(self.tokens[index].kind, Kind::Half | Kind::Quarter | Kind::OneAndAHalf | Kind::Unknown);
         let is_of_time = (is_led(before) || follows_phrase) && !counts;
         let may_say_when = if is_whole { is_of_time } else { !(counts || names) };
         if at || self.mark_at(directly) == Mark::Time || may_say_when { Effect::Limits } else { Effect::Nothing }
     }
 
     /// "am zweiten Advent", if no other part specifies the day.
-    fn is_unknown_day(&self, place: usize) -> bool {
-        let lead = self.kind_at(self.before(place, &[Kind::The]));
+    fn is_unknown_day(&self, index: usize) -> bool {
+        let lead = self.kind_at(self.before(index, &[Kind::The]));
         matches!(lead, Kind::On | Kind::Am) && !self.draft.has_day() && !self.draft.repeats
     }
 
     /// "at sunset", "on my birthday", "an Feiertagen".
-    fn is_when(&self, place: usize) -> bool {
-        for at in (place.saturating_sub(3)..place).rev() {
+    fn is_when(&self, index: usize) -> bool {
+        for at in (index.saturating_sub(3)..index).rev() {
             if self.marks[at] != Mark::Unread {
                 return false;
             }
@@ -227,18 +227,18 @@ impl Grammar<'_> {
                 return false;
             }
         }
-        place == 0 && !MEALS.contains(&self.text_at(place))
+        index == 0 && !MEALS.contains(&self.text_at(index))
     }
 
     /// "after I wake up", "before noon", "nach dem Essen"; combined with a time it belongs to the task, as in "look
     /// after".
-    fn is_relative(&self, place: usize) -> bool {
-        let before_phrase = self.mark_at(Some(place + 1)) != Mark::Unread;
-        let at_edge = place == 0 || self.mark_at(place.checked_sub(1)) != Mark::Unread;
+    fn is_relative(&self, index: usize) -> bool {
+        let before_phrase = self.mark_at(Some(index + 1)) != Mark::Unread;
+        let at_edge = index == 0 || self.mark_at(index.checked_sub(1)) != Mark::Unread;
         let within_day = self.draft.interval_seconds.is_some()
             || matches!(self.draft.interval, Some((_, Unit::Second | Unit::Minute | Unit::Hour)));
-        let german = matches!(self.text_at(place), "nach" | "vor");
-        let names_something = !german || matches!(self.kind_at(Some(place + 1)), Kind::The | Kind::Filler | Kind::A);
+        let german = matches!(self.text_at(index), "nach" | "vor");
+        let names_something = !german || matches!(self.kind_at(Some(index + 1)), Kind::The | Kind::Filler | Kind::A);
         before_phrase || (at_edge && names_something && self.draft.times.is_empty() && !within_day)
     }
 }

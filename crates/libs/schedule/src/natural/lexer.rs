@@ -30,9 +30,9 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
     {
         push_chunk(chunk, &mut found);
     }
-    for place in 0..found.len() {
-        if let Some(kind) = short_weekday(&found[place].text).filter(|_| is_short_weekday(&found, place)) {
-            found[place].kind = kind;
+    for index in 0..found.len() {
+        if let Some(kind) = short_weekday(&found[index].text).filter(|_| is_short_weekday(&found, index)) {
+            found[index].kind = kind;
         }
     }
     joined_numbers(found)
@@ -145,8 +145,8 @@ fn push_body(body: &str, found: &mut Vec<Token>) {
         return push(found, kind_of("stunde"), "stunde");
     }
     if let Some(items) = unspaced_list(body) {
-        for (place, item) in items.into_iter().enumerate() {
-            if place > 0 {
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
                 push(found, Kind::Comma, ",");
             }
             match weekday_in_list(item) {
@@ -218,11 +218,11 @@ fn is_day(found: &[Token]) -> bool {
 }
 
 /// "do" and "so" are also words: two letters are a weekday only in a list, or where only a day is possible.
-fn is_short_weekday(found: &[Token], place: usize) -> bool {
+fn is_short_weekday(found: &[Token], index: usize) -> bool {
     let text =
-        |place: Option<usize>| place.and_then(|at| found.get(at)).map_or("", |token: &Token| token.text.as_str());
+        |index: Option<usize>| index.and_then(|at| found.get(at)).map_or("", |token: &Token| token.text.as_str());
     let is_word = |word: &str| matches!(word, "do" | "so");
-    let own = found[place].text.as_str();
+    let own = found[index].text.as_str();
     let beside = |near: Option<usize>, far: Option<usize>| {
         let is_separated = near
             .and_then(|at| found.get(at))
@@ -232,17 +232,17 @@ fn is_short_weekday(found: &[Token], place: usize) -> bool {
         let is_short = short_weekday(text(other)).is_some();
         is_day || (is_short && (is_separated || !is_word(own) || !is_word(text(other))))
     };
-    let (before, after) = (place.checked_sub(1), Some(place + 1));
+    let (before, after) = (index.checked_sub(1), Some(index + 1));
     let announced = matches!(
         text(before),
         "jeden" | "jeder" | "nächsten" | "diesen" | "kommenden" | "am" | "bis" | "ab" | "außer" | "immer"
     );
-    let kind_after = found.get(place + 1).map(|token| token.kind);
+    let kind_after = found.get(index + 1).map(|token| token.kind);
     let timed = !is_word(own)
         && (text(after) == "um"
             || matches!(kind_after, Some(Kind::Clock(..)))
-            || (matches!(kind_after, Some(Kind::Number(_))) && text(Some(place + 2)) == "uhr"));
-    announced || timed || beside(before, place.checked_sub(2)) || beside(after, Some(place + 2))
+            || (matches!(kind_after, Some(Kind::Number(_))) && text(Some(index + 2)) == "uhr"));
+    announced || timed || beside(before, index.checked_sub(2)) || beside(after, Some(index + 2))
 }
 
 /// "9am", "8:30am", "9.15pm", "20min", "7uhr".

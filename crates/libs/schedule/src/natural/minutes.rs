@@ -133,10 +133,10 @@ impl Grammar<'_> {
 
     /// Whether any part recurs by one of these units: "every 2 hours", "hourly", "past the hour".
     pub(super) fn repeats_by(&self, units: &[Unit]) -> bool {
-        self.tokens.iter().enumerate().any(|(place, token)| match token.kind {
+        self.tokens.iter().enumerate().any(|(index, token)| match token.kind {
             Kind::Adverb(_, unit) => units.contains(&unit),
             Kind::Unit(unit) if units.contains(&unit) => {
-                self.tokens[place.saturating_sub(2)..place].iter().any(|lead| {
+                self.tokens[index.saturating_sub(2)..index].iter().any(|lead| {
                     matches!(lead.kind, Kind::Every | Kind::The | Kind::Per | Kind::Count(_)) || lead.text == "zur"
                 })
             }

@@ -49,8 +49,8 @@ impl<'a> Grammar<'a> {
         grammar.draft.impossible |= has_loose_every && !grammar.draft.repeats;
         // "every morning at 5pm" is contradictory. "The morning news" is not a time.
         let mut pairs = grammar.tokens.windows(2);
-        let says_when = pairs.any(|pair| pair[0].kind == Kind::Every && matches!(pair[1].kind, Kind::Part { .. }));
-        if let Some(part) = grammar.draft.part.filter(|_| says_when) {
+        let has_every_part = pairs.any(|pair| pair[0].kind == Kind::Every && matches!(pair[1].kind, Kind::Part { .. }));
+        if let Some(part) = grammar.draft.part.filter(|_| has_every_part) {
             let contradicts = grammar.draft.times.iter().any(|time| part.excludes(time.in_part(part).hour));
             grammar.draft.limited |= contradicts;
         }
@@ -75,7 +75,7 @@ impl<'a> Grammar<'a> {
         if is_time && let Some(last) = last_time {
             self.draft.impossible |= last_day.is_some_and(|day| day > last);
             // "at 9 … opens at 10": the second time belongs to the words in between.
-            let joined = |place: usize| matches!(self.tokens[place].kind, Kind::And | Kind::Comma | Kind::Filler);
+            let joined = |index: usize| matches!(self.tokens[index].kind, Kind::And | Kind::Comma | Kind::Filler);
             self.draft.limited |= !(last + 1..start).all(joined) || last + 1 == start;
         }
         if is_named_day && let (Some(day), Some(time)) = (last_named_day, last_time) {
@@ -84,7 +84,7 @@ impl<'a> Grammar<'a> {
         let after_and = start.checked_sub(1).is_some_and(|at| self.tokens[at].kind == Kind::And);
         let after_phrase = start.checked_sub(2).is_some_and(|at| self.marks[at] != Mark::Unread);
         let both_weekdays = before.weekdays != 0 && before.interval.is_none() && last_time.is_none();
-        self.draft.impossible |= is_day && after_and && after_phrase && !both_weekdays && draft_speaks(before);
+        self.draft.impossible |= is_day && after_and && after_phrase && !both_weekdays && has_schedule(before);
         // "Monday or Tuesday".
         self.draft.limited |=
             self.tokens[start..self.at].iter().any(|token| matches!(token.text.as_str(), "or" | "oder"));
@@ -192,12 +192,12 @@ impl<'a> Grammar<'a> {
 
     /// Parses "immer um 9", "jeweils am 15.": the following part recurs.
     fn recurrence(&mut self) -> bool {
-        let announces = matches!(
+        let is_before_time = matches!(
             self.kind(1),
             Kind::At | Kind::On | Kind::Am | Kind::In | Kind::Clock(..) | Kind::Weekday { .. } | Kind::Part { .. }
         );
         self.draft.always = true;
-        self.take(Kind::Always) && announces
+        self.take(Kind::Always) && is_before_time
     }
 
     /// Parses "9am Europe/London", "9:00 UTC", "at 9 in New York", "9 Uhr New Yorker Zeit"; only after a time.
@@ -240,7 +240,7 @@ impl<'a> Grammar<'a> {
     }
 }
 
-/// Whether an earlier part is about time, so that "and" continues it.
-fn draft_speaks(before: &Draft) -> bool {
+/// Whether the phrases before already contain a day, interval or time, so that "and" would start a second schedule.
+fn has_schedule(before: &Draft) -> bool {
     before.has_day() || before.interval.is_some() || !before.times.is_empty()
 }

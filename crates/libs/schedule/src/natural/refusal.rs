@@ -85,7 +85,7 @@ const WISHES: [&str; 20] = [
 
 /// Whether the sentence is not a request.
 pub(super) fn is_rejected(tokens: &[Token]) -> bool {
-    let text = |place: usize| tokens.get(place).map_or("", |token: &Token| token.text.as_str());
+    let text = |index: usize| tokens.get(index).map_or("", |token: &Token| token.text.as_str());
     if FIRST.contains(&text(0)) || matches!((text(0), text(1)), ("do", "you" | "we" | "i" | "they")) {
         return true;
     }
@@ -117,36 +117,36 @@ pub(super) fn is_rejected(tokens: &[Token]) -> bool {
     if has(&WHENEVER) || (!repeats && has(&STORY)) {
         return true;
     }
-    (0..tokens.len()).any(|place| denies(tokens, place, repeats) || is_past(tokens, place))
+    (0..tokens.len()).any(|index| denies(tokens, index, repeats) || is_past(tokens, index))
 }
 
 /// Whether "don't …" or "not every day" negates the sentence; not within the task: "check that it is not down every
 /// hour".
-fn denies(tokens: &[Token], place: usize, repeats: bool) -> bool {
-    let before_every = tokens.get(place + 1).is_some_and(|next| next.kind == Kind::Every);
+fn denies(tokens: &[Token], index: usize, repeats: bool) -> bool {
+    let before_every = tokens.get(index + 1).is_some_and(|next| next.kind == Kind::Every);
     // "don't forget", "nicht vergessen".
     let is_forgetting =
-        tokens.get(place + 1).is_some_and(|next| matches!(next.text.as_str(), "forget" | "vergessen" | "miss"))
+        tokens.get(index + 1).is_some_and(|next| matches!(next.text.as_str(), "forget" | "vergessen" | "miss"))
             || tokens.iter().any(|token| token.text == "vergiss");
-    DENIALS.contains(&tokens[place].text.as_str()) && !is_forgetting && (!repeats || place < 3 || before_every)
+    DENIALS.contains(&tokens[index].text.as_str()) && !is_forgetting && (!repeats || index < 3 || before_every)
 }
 
 /// Whether the position is in the past: "every time", "last week", "last Friday", "vor zwei Tagen".
-fn is_past(tokens: &[Token], place: usize) -> bool {
-    let kind = |ahead: usize| tokens.get(place + ahead).map(|token| token.kind);
-    let text = |ahead: usize| tokens.get(place + ahead).map_or("", |token: &Token| token.text.as_str());
-    match tokens[place].kind {
+fn is_past(tokens: &[Token], index: usize) -> bool {
+    let kind = |ahead: usize| tokens.get(index + ahead).map(|token| token.kind);
+    let text = |ahead: usize| tokens.get(index + ahead).map_or("", |token: &Token| token.text.as_str());
+    match tokens[index].kind {
         Kind::Every => matches!(text(1), "time" | "mal"),
         Kind::Last => {
             let of_month = matches!(kind(2), Some(Kind::Of | Kind::In | Kind::Every | Kind::Per));
-            let every = place.checked_sub(1).is_some_and(|before| tokens[before].kind == Kind::Every);
+            let every = index.checked_sub(1).is_some_and(|before| tokens[before].kind == Kind::Every);
             // "every month on the last Sunday".
-            let is_monthly = tokens[..place].windows(2).any(|pair| {
-                let says_month =
+            let is_monthly = tokens[..index].windows(2).any(|pair| {
+                let names_month =
                     matches!(pair[0].kind, Kind::Every | Kind::Number(_)) && pair[1].kind == Kind::Unit(Unit::Month);
-                says_month || matches!(pair[0].kind, Kind::Adverb(_, Unit::Month))
+                names_month || matches!(pair[0].kind, Kind::Adverb(_, Unit::Month))
             });
-            let led = place
+            let led = index
                 .checked_sub(1)
                 .is_some_and(|before| matches!(tokens[before].kind, Kind::The | Kind::Am | Kind::On | Kind::And));
             match kind(1) {

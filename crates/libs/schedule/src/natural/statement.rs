@@ -129,12 +129,12 @@ const TELLING: [&str; 7] = ["explain", "describe", "teach", "learn", "erkläre",
 const MAX_VERB_DISTANCE: usize = 7;
 
 pub(super) fn states(tokens: &[Token]) -> bool {
-    let text = |place: usize| tokens.get(place).map_or("", |token: &Token| token.text.as_str());
+    let text = |index: usize| tokens.get(index).map_or("", |token: &Token| token.text.as_str());
     if ORDERS.contains(&text(0)) {
         return false;
     }
-    let is_day = |place: usize| {
-        tokens.get(place).is_some_and(|token| matches!(token.kind, Kind::At | Kind::Number(_) | Kind::Clock(..)))
+    let is_day = |index: usize| {
+        tokens.get(index).is_some_and(|token| matches!(token.kind, Kind::At | Kind::Number(_) | Kind::Clock(..)))
     };
     // "sat at 9" may be a Saturday.
     if PAST.contains(&text(0))
@@ -153,32 +153,32 @@ pub(super) fn states(tokens: &[Token]) -> bool {
         return true;
     }
     // "every day I wake up at 7".
-    let is_told = tokens.iter().enumerate().take(MAX_VERB_DISTANCE).any(|(place, token)| {
+    let is_told = tokens.iter().enumerate().take(MAX_VERB_DISTANCE).any(|(index, token)| {
         PRONOUNS.contains(&token.text.as_str())
             && tokens
-                .get(place + 1)
+                .get(index + 1)
                 .is_some_and(|next| next.kind == Kind::Unknown && !WISHES.contains(&next.text.as_str()))
-            && tokens[..place].iter().all(|before| !matches!(before.kind, Kind::Unknown | Kind::Filler))
+            && tokens[..index].iter().all(|before| !matches!(before.kind, Kind::Unknown | Kind::Filler))
     });
     if is_told {
         return true;
     }
     let main = tokens.iter().enumerate().take(MAX_VERB_DISTANCE);
-    let mut clause = main.take_while(|(place, token)| {
-        *place == 0 || !SUBORDINATORS.contains(&token.text.as_str()) || (token.text == "der" && *place < 2)
+    let mut clause = main.take_while(|(index, token)| {
+        *index == 0 || !SUBORDINATORS.contains(&token.text.as_str()) || (token.text == "der" && *index < 2)
     });
-    clause.any(|(place, token)| {
+    clause.any(|(index, token)| {
         let word = token.text.as_str();
         // "am" is a part of the day or a German article, depending on its neighbours.
-        let is_i_am = word == "am" && place > 0 && text(place - 1) == "i";
+        let is_i_am = word == "am" && index > 0 && text(index - 1) == "i";
         let is_verb = STATES.contains(&word) && word != "am" || is_i_am;
-        place > 0 && (is_verb || (MAY_STATE.contains(&word) && place <= 3 && is_predicate(tokens, place)))
+        index > 0 && (is_verb || (MAY_STATE.contains(&word) && index <= 3 && is_predicate(tokens, index)))
     }) || names_an_event(tokens)
 }
 
 /// "the alarm rings", "Anna works", "every class starts": a noun with an article, or one word at the beginning.
-fn is_predicate(tokens: &[Token], place: usize) -> bool {
-    place == 1 && tokens[0].kind == Kind::Unknown && tokens.len() > 2
+fn is_predicate(tokens: &[Token], index: usize) -> bool {
+    index == 1 && tokens[0].kind == Kind::Unknown && tokens.len() > 2
         || matches!(tokens[0].kind, Kind::The | Kind::A | Kind::This | Kind::Every)
         || ["my", "our", "his", "her", "their", "your", "mein", "meine", "unser", "unsere"]
             .contains(&tokens[0].text.as_str())

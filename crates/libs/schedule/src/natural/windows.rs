@@ -10,7 +10,7 @@ impl Grammar<'_> {
         let between = self.take(Kind::Between);
         let led = between || self.take(Kind::From);
         // "every hour 9-17", "9-17 Uhr stündlich".
-        let place = self.at;
+        let index = self.at;
         // "day 9 until 17" does not contain hours.
         let is_hour = matches!(self.kind(0), Kind::Number(_) | Kind::Clock(..)) && !self.follows_unit();
         if !led && !is_hour {
@@ -25,7 +25,7 @@ impl Grammar<'_> {
         let within_day = self.draft.interval_seconds.is_some()
             || matches!(self.draft.interval, Some((_, Unit::Minute | Unit::Hour)))
             || self.repeats_by(&[Unit::Minute, Unit::Hour]);
-        let is_range = self.tokens[place..self.at].iter().any(|token| token.text == "-");
+        let is_range = self.tokens[index..self.at].iter().any(|token| token.text == "-");
         let is_window = led || within_day || (is_range && end.certain);
         if !is_window {
             return false;

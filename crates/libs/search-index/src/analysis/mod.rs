@@ -49,7 +49,7 @@ pub struct Token {
     pub is_stop_word: bool,
     /// Whether it is a separate word, as opposed to an overlapping part or compound. The number of such words is the
     /// document's length.
-    pub counts: bool,
+    pub is_counted: bool,
 }
 
 /// Returns all terms of a text in order, as indexed for documents.
@@ -61,7 +61,7 @@ pub fn analyze(text: &str) -> Vec<Token> {
             term: term.to_owned(),
             range,
             is_stop_word: kind == Kind::StopWord,
-            counts: kind != Kind::Overlap,
+            is_counted: kind != Kind::Overlap,
         });
         true
     });

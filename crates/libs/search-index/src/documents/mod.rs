@@ -17,7 +17,7 @@ use crate::bitmap::Bitmap;
 use crate::hashing::FastHashing;
 pub(crate) use blends::Blend;
 use blends::StoredBlend;
-pub(crate) use record::{NONE, Record, VectorPlace};
+pub(crate) use record::{NONE, Record, VectorRange};
 pub(crate) use talks::{Reach, WINDOW};
 use timeline::Timeline;
 
@@ -32,7 +32,7 @@ pub(crate) struct Documents {
     occurred_at: Vec<i64>,
     lengths: Vec<u32>,
     is_question: Bitmap,
-    vectors: Vec<VectorPlace>,
+    vectors: Vec<VectorRange>,
     previous: Vec<u32>,
     next: Vec<u32>,
     /// Documents with exactly one vector.
@@ -142,7 +142,7 @@ impl Documents {
     }
 
     #[inline]
-    pub(crate) fn vectors(&self, slot: u32) -> VectorPlace {
+    pub(crate) fn vectors(&self, slot: u32) -> VectorRange {
         self.vectors[slot as usize]
     }
 
@@ -167,7 +167,7 @@ impl Documents {
         if record.is_question {
             self.is_question.insert(slot);
         }
-        self.vectors.push(VectorPlace::NOWHERE);
+        self.vectors.push(VectorRange::NOWHERE);
         self.previous.push(NONE);
         self.next.push(NONE);
         self.blends.push(StoredBlend::default());
@@ -199,21 +199,21 @@ impl Documents {
         self.blends[slot as usize].set(blend);
     }
 
-    pub(crate) fn set_vectors(&mut self, slot: u32, place: VectorPlace) {
-        let before = std::mem::replace(&mut self.vectors[slot as usize], place);
-        self.with_vectors = self.with_vectors + usize::from(place.count > 0) - usize::from(before.count > 0);
-        self.note_single(slot, place);
+    pub(crate) fn set_vectors(&mut self, slot: u32, range: VectorRange) {
+        let before = std::mem::replace(&mut self.vectors[slot as usize], range);
+        self.with_vectors = self.with_vectors + usize::from(range.count > 0) - usize::from(before.count > 0);
+        self.note_single(slot, range);
         self.forget_blends_from(slot);
     }
 
     /// Moves the vectors without changing them.
-    pub(crate) fn move_vectors(&mut self, slot: u32, place: VectorPlace) {
-        self.vectors[slot as usize] = place;
-        self.note_single(slot, place);
+    pub(crate) fn move_vectors(&mut self, slot: u32, range: VectorRange) {
+        self.vectors[slot as usize] = range;
+        self.note_single(slot, range);
     }
 
-    fn note_single(&mut self, slot: u32, place: VectorPlace) {
-        if place.count == 1 {
+    fn note_single(&mut self, slot: u32, range: VectorRange) {
+        if range.count == 1 {
             self.single.insert(slot);
         } else {
             self.single.remove(slot);
@@ -281,7 +281,7 @@ impl Documents {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.rows.capacity() * (4 * 8 + 3 * 4 + 1 + size_of::<VectorPlace>() + size_of::<StoredBlend>())
+        self.rows.capacity() * (4 * 8 + 3 * 4 + 1 + size_of::<VectorRange>() + size_of::<StoredBlend>())
             + self.slots.capacity() * 17
             + self.timelines.values().map(Timeline::memory_bytes).sum::<usize>()
             + self.alive.memory_bytes()

@@ -18,12 +18,12 @@ pub(crate) struct Record {
 
 /// Position of a document's vectors: `count` entries from `start` of the part with that number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct VectorPlace {
+pub(crate) struct VectorRange {
     pub(crate) part: u32,
     pub(crate) start: u32,
     pub(crate) count: u32,
 }
 
-impl VectorPlace {
+impl VectorRange {
     pub(crate) const NOWHERE: Self = Self { part: NONE, start: 0, count: 0 };
 }

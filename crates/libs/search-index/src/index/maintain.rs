@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Index, Upkeep};
 use crate::bitmap::Bitmap;
-use crate::documents::{NONE, VectorPlace};
+use crate::documents::{NONE, VectorRange};
 use crate::error::IndexError;
 use crate::state::{State, VectorSlots};
 use crate::text::mapped::{MappedText, path as text_path};
@@ -66,19 +66,19 @@ impl Index {
         let mut dropped = Bitmap::default();
         let mut merged = Vec::new();
         for part in &parts {
-            let mut places = Vec::with_capacity(part.count as usize);
+            let mut positions = Vec::with_capacity(part.count as usize);
             for slot in part.base..part.end() {
                 if state.documents.is_alive(slot) {
-                    places.push(records.len() as u32);
+                    positions.push(records.len() as u32);
                     records.push(state.documents.record(slot));
                 } else {
-                    places.push(NONE);
+                    positions.push(NONE);
                     dropped.insert(slot);
                 }
             }
             if let Terms::Mapped(text) = &part.terms {
                 text.check()?;
-                merged.push(Merged { text, places });
+                merged.push(Merged { text, positions });
             }
         }
         drop(state);
@@ -166,7 +166,7 @@ impl State {
         for group in slots.chunk_by(|a, b| a == b) {
             let count = group.len() as u32;
             if group[0] != NONE {
-                self.documents.move_vectors(group[0], VectorPlace { part: number, start, count });
+                self.documents.move_vectors(group[0], VectorRange { part: number, start, count });
             }
             start += count;
         }

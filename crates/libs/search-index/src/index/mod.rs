@@ -182,11 +182,11 @@ impl Index {
 
 impl State {
     pub(crate) fn vectors_at(&self, slot: u32) -> Result<Vec<Vec<f32>>, IndexError> {
-        let place = self.documents.vectors(slot);
-        let Some(held) = self.vector_part(place.part).filter(|_| place.count > 0) else { return Ok(Vec::new()) };
+        let range = self.documents.vectors(slot);
+        let Some(held) = self.vector_part(range.part).filter(|_| range.count > 0) else { return Ok(Vec::new()) };
         held.part.check()?;
         let (mut codes, mut fine) = (Vec::new(), Vec::new());
-        (place.start as usize..(place.start + place.count) as usize)
+        (range.start as usize..(range.start + range.count) as usize)
             .map(|entry| {
                 fine.clear();
                 held.part.read_fine(entry, &mut fine)?;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 use parking_lot::{Mutex, RwLock};
 
 use super::{BOUNDS, Index, IndexOptions, OpenState, Opened, Upkeep};
-use crate::documents::{NONE, VectorPlace};
+use crate::documents::{NONE, VectorRange};
 use crate::error::IndexError;
 use crate::files::failed;
 use crate::manifest::{self, Manifest, TextEntry, Unusable, VectorEntry};
@@ -154,8 +154,8 @@ fn load_text(folder: &Path, entry: &TextEntry, state: &mut State) -> Result<(), 
     let base = state.documents.slot_count();
     let mut dead = entry.dead.iter().peekable();
     state.documents.reserve(records.len());
-    for (place, record) in records.iter().enumerate() {
-        if dead.peek().is_some_and(|dead| **dead as usize == place) {
+    for (position, record) in records.iter().enumerate() {
+        if dead.peek().is_some_and(|dead| **dead as usize == position) {
             dead.next();
             state.documents.append_dead(*record);
         } else if state.documents.slot_of(record.row).is_some() {
@@ -185,9 +185,9 @@ fn load_vectors(folder: &Path, entry: &VectorEntry, dimensions: usize, state: &m
         let before = state.documents.vectors(slot);
         let start = index as u32;
         if before.count == 0 {
-            state.documents.set_vectors(slot, VectorPlace { part: entry.number, start, count: 1 });
+            state.documents.set_vectors(slot, VectorRange { part: entry.number, start, count: 1 });
         } else if before.part == entry.number && before.start + before.count == start {
-            state.documents.move_vectors(slot, VectorPlace { count: before.count + 1, ..before });
+            state.documents.move_vectors(slot, VectorRange { count: before.count + 1, ..before });
         } else {
             return Err(IndexError::damaged(format!("the vectors of row {row} are not contiguous")));
         }

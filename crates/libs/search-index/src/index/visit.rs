@@ -65,10 +65,10 @@ impl Index {
             state.vectors.iter().try_for_each(|held| held.part.check())?;
             for row in rows {
                 let Some(slot) = state.documents.slot_of(row.0) else { continue };
-                let place = state.documents.vectors(slot);
-                let Some(held) = state.vector_part(place.part).filter(|_| place.count > 0) else { continue };
+                let range = state.documents.vectors(slot);
+                let Some(held) = state.vector_part(range.part).filter(|_| range.count > 0) else { continue };
                 direction.fill(0.0);
-                for entry in place.start as usize..(place.start + place.count) as usize {
+                for entry in range.start as usize..(range.start + range.count) as usize {
                     let scale = held.part.scale(entry);
                     held.part.read_codes(entry, &mut codes);
                     for (sum, code) in direction.iter_mut().zip(&codes) {

@@ -37,7 +37,7 @@ impl NamedDate {
             .map(str::to_lowercase)
             .collect();
         let at = |index: usize| words.get(index).map_or("", String::as_str);
-        let (place, month) = words.iter().enumerate().find_map(|(index, word)| {
+        let (position, month) = words.iter().enumerate().find_map(|(index, word)| {
             let month = MONTHS.iter().position(|month| month == word)?;
             let before = if index > 0 { at(index - 1) } else { "" };
             let clear = word != "may"
@@ -46,13 +46,13 @@ impl NamedDate {
                 || starts_with_digit(at(index + 1));
             clear.then_some((index, month as u32 + 1))
         })?;
-        let before = match place {
+        let before = match position {
             0 => "",
             1 => at(0),
-            _ if at(place - 1) == "of" => at(place - 2),
-            _ => at(place - 1),
+            _ if at(position - 1) == "of" => at(position - 2),
+            _ => at(position - 1),
         };
-        let day = day_number(before).or_else(|| day_number(at(place + 1)));
+        let day = day_number(before).or_else(|| day_number(at(position + 1)));
         let year = words
             .iter()
             .find(|word| word.len() == 4 && (word.starts_with("19") || word.starts_with("20")))

@@ -98,7 +98,7 @@ fn holding(state: &State, term: &str, context: &Bitmap) -> Result<usize, IndexEr
 fn is_name(word: &str, mut names: impl FnMut(&str) -> Result<bool, IndexError>) -> Result<bool, IndexError> {
     let tokens = analyze(word);
     let mut any = false;
-    for token in tokens.iter().filter(|token| token.counts) {
+    for token in tokens.iter().filter(|token| token.is_counted) {
         if token.is_stop_word || !names(&token.term)? {
             return Ok(false);
         }

@@ -247,7 +247,7 @@ fn rescore(
 fn above_floor(cosine: &[f32], first: u32) -> u64 {
     let rest = cosine.get(first as usize..).unwrap_or_default();
     let block = &rest[..rest.len().min(64)];
-    block.iter().enumerate().fold(0, |bits, (place, cosine)| bits | u64::from(*cosine >= COSINE_FLOOR) << place)
+    block.iter().enumerate().fold(0, |bits, (position, cosine)| bits | u64::from(*cosine >= COSINE_FLOOR) << position)
 }
 
 fn page(found: &[Candidate], offset: usize, limit: usize, scale: impl Fn(f32) -> f32) -> Vec<Hit> {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn distant_candidates_are_not_rescored() {
-        let scores: Vec<f32> = (0_u16..100).map(|place| 1.0 - f32::from(place) / 100.0).collect();
+        let scores: Vec<f32> = (0_u16..100).map(|position| 1.0 - f32::from(position) / 100.0).collect();
         let (mut found, scored) = (candidates(&scores), Cell::new(0));
         let near = |slot: u32| scores[slot as usize];
         let exact = |slot| {

@@ -38,7 +38,7 @@ fn selected_entries(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
     let first = slots[0];
     // Free of branches, so that the comparison is vectorized.
     let in_a_row =
-        slots.iter().zip(0_u32..).fold(true, |all, (slot, place)| all & (*slot == first.wrapping_add(place)));
+        slots.iter().zip(0_u32..).fold(true, |all, (slot, index)| all & (*slot == first.wrapping_add(index)));
     if in_a_row && first != NONE {
         let there = u64::MAX >> (BLOCK - slots.len());
         return (context.bits_from(first) & there, Some(first));
@@ -46,7 +46,7 @@ fn selected_entries(slots: &[u32], context: &Bitmap) -> (u64, Option<u32>) {
     let wanted = slots
         .iter()
         .enumerate()
-        .fold(0, |bits, (place, slot)| bits | u64::from(*slot != NONE && context.contains(*slot)) << place);
+        .fold(0, |bits, (index, slot)| bits | u64::from(*slot != NONE && context.contains(*slot)) << index);
     (wanted, None)
 }
 
@@ -258,14 +258,14 @@ impl State {
                 }
                 let mut rest = wanted;
                 while rest != 0 {
-                    let place = rest.trailing_zeros() as usize;
+                    let index = rest.trailing_zeros() as usize;
                     rest &= rest - 1;
                     if !many {
-                        let one = &codes[place * width..(place + 1) * width];
-                        query.coarse_dots(*kernel, one, &mut dots[place..=place]);
+                        let one = &codes[index * width..(index + 1) * width];
+                        query.coarse_dots(*kernel, one, &mut dots[index..=index]);
                     }
-                    let found = dots[place] * scales[place];
-                    let best = &mut cosine[slots[place] as usize];
+                    let found = dots[index] * scales[index];
+                    let best = &mut cosine[slots[index] as usize];
                     *best = best.max(found);
                 }
             }
@@ -274,27 +274,27 @@ impl State {
 
     /// Returns the greatest scale of the document's vectors; 0 without one.
     pub(crate) fn greatest_scale(&self, slot: u32) -> f32 {
-        let place = self.documents.vectors(slot);
-        let Some(held) = self.vector_part(place.part) else { return 0.0 };
-        let entries = place.start as usize..(place.start + place.count) as usize;
+        let range = self.documents.vectors(slot);
+        let Some(held) = self.vector_part(range.part) else { return 0.0 };
+        let entries = range.start as usize..(range.start + range.count) as usize;
         entries.fold(0.0, |greatest: f32, entry| greatest.max(held.part.scale(entry)))
     }
 
     /// Prefetches the first bytes of a document's vectors; the first vector if it has many.
     pub(crate) fn fetch_codes(&self, slot: u32) {
-        let place = self.documents.vectors(slot);
-        if let Some(held) = self.vector_part(place.part).filter(|_| place.count > 0) {
-            held.part.fetch_codes(place.start as usize);
+        let range = self.documents.vectors(slot);
+        if let Some(held) = self.vector_part(range.part).filter(|_| range.count > 0) {
+            held.part.fetch_codes(range.start as usize);
         }
     }
 
     /// Returns the cosine with whole first bytes; minus infinity without a vector.
     pub(crate) fn near_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> f32 {
-        let place = self.documents.vectors(slot);
+        let range = self.documents.vectors(slot);
         let mut best = f32::NEG_INFINITY;
-        let Some(held) = self.vector_part(place.part) else { return best };
+        let Some(held) = self.vector_part(range.part) else { return best };
         let mut codes = Vec::with_capacity(query.dimensions() + 1);
-        for entry in place.start as usize..(place.start + place.count) as usize {
+        for entry in range.start as usize..(range.start + range.count) as usize {
             held.part.read_codes(entry, &mut codes);
             best = best.max(query.near_dot(kernel, &codes, held.part.scale(entry)));
         }
@@ -303,12 +303,12 @@ impl State {
 
     /// Returns the cosine with all 16 bits; minus infinity without a vector.
     pub(crate) fn exact_cosine(&self, slot: u32, kernel: Kernel, query: &Query) -> Result<f32, IndexError> {
-        let place = self.documents.vectors(slot);
+        let range = self.documents.vectors(slot);
         let mut best = f32::NEG_INFINITY;
-        let Some(held) = self.vector_part(place.part) else { return Ok(best) };
+        let Some(held) = self.vector_part(range.part) else { return Ok(best) };
         let mut codes = Vec::with_capacity(query.dimensions() + 1);
         let mut fine = Vec::with_capacity(query.dimensions());
-        for entry in place.start as usize..(place.start + place.count) as usize {
+        for entry in range.start as usize..(range.start + range.count) as usize {
             held.part.read_codes(entry, &mut codes);
             fine.clear();
             held.part.read_fine(entry, &mut fine)?;

@@ -131,7 +131,8 @@ impl MappedText {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => {
-                    return self.postings(middle, |place, count| into.push(Posting { slot: base + place, count }));
+                    return self
+                        .postings(middle, |position, count| into.push(Posting { slot: base + position, count }));
                 }
             }
         }
@@ -142,23 +143,23 @@ impl MappedText {
     #[inline]
     pub(crate) fn postings(&self, index: usize, mut visit: impl FnMut(u32, u32)) -> Result<(), IndexError> {
         let mut reader = Reader::new(self.slice(self.posting_ends, self.postings, index)?);
-        let mut place = 0_u32;
+        let mut position = 0_u32;
         while !reader.is_empty() {
             let head = reader.varint().ok_or_else(|| self.inconsistent())?;
             let count = if head & 1 == 1 { 1 } else { reader.varint().ok_or_else(|| self.inconsistent())? };
-            place = place
+            position = position
                 .checked_add(head >> 1)
-                .filter(|place| *place < self.documents)
+                .filter(|position| *position < self.documents)
                 .ok_or_else(|| self.inconsistent())?;
-            visit(place, count);
+            visit(position, count);
         }
         Ok(())
     }
 }
 
 /// Appends a posting; `before` is the position of the preceding one, 0 for the first.
-pub(super) fn put_posting(out: &mut Vec<u8>, before: u32, place: u32, count: u32) {
-    let distance = (place - before) << 1;
+pub(super) fn put_posting(out: &mut Vec<u8>, before: u32, position: u32, count: u32) {
+    let distance = (position - before) << 1;
     if count == 1 {
         put_varint(out, distance | 1);
     } else {

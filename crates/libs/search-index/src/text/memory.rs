@@ -11,13 +11,13 @@ pub(crate) struct MemoryText {
 
 impl MemoryText {
     /// Adds a document's terms with their counts. Positions must ascend.
-    pub(crate) fn add(&mut self, place: u32, terms: &[(String, u32)]) {
+    pub(crate) fn add(&mut self, position: u32, terms: &[(String, u32)]) {
         for (term, count) in terms {
             match self.terms.get_mut(term.as_str()) {
-                Some(postings) => postings.push((place, *count)),
+                Some(postings) => postings.push((position, *count)),
                 None => {
                     self.term_bytes += term.len();
-                    self.terms.insert(term.as_str().into(), vec![(place, *count)]);
+                    self.terms.insert(term.as_str().into(), vec![(position, *count)]);
                 }
             }
         }

@@ -35,7 +35,7 @@ impl TextPart {
                     terms
                         .postings(term)
                         .iter()
-                        .map(|(place, count)| Posting { slot: self.base + place, count: *count }),
+                        .map(|(position, count)| Posting { slot: self.base + position, count: *count }),
                 );
                 Ok(())
             }

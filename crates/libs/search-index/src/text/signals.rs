@@ -11,7 +11,7 @@ const MAX_NAME_BYTES: usize = 60;
 /// "…`.
 pub(crate) fn speaker_terms(text: &str) -> Vec<String> {
     speaker(text).map_or_else(Vec::new, |name| {
-        analyze(name).into_iter().filter(|token| token.counts).map(|token| token.term).collect()
+        analyze(name).into_iter().filter(|token| token.is_counted).map(|token| token.term).collect()
     })
 }
 

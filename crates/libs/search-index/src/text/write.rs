@@ -60,19 +60,19 @@ pub(crate) fn write_memory(
     let mut tables = Tables::default();
     for (term, postings) in text.sorted() {
         let mut before = 0;
-        for (place, count) in postings {
-            put_posting(&mut tables.postings, before, *place, *count);
-            before = *place;
+        for (position, count) in postings {
+            put_posting(&mut tables.postings, before, *position, *count);
+            before = *position;
         }
         tables.close(term.as_bytes())?;
     }
     tables.write(folder, number, records)
 }
 
-/// Part of a merge: `places` contains the position of each of its documents in the result, or `NONE` to omit it.
+/// Part of a merge: `positions` contains the position of each of its documents in the result, or `NONE` to omit it.
 pub(crate) struct Merged<'a> {
     pub(crate) text: &'a MappedText,
-    pub(crate) places: Vec<u32>,
+    pub(crate) positions: Vec<u32>,
 }
 
 /// Merges neighbouring parts; `records` are those of the retained documents, in order.
@@ -102,11 +102,11 @@ pub(crate) fn write_merged(
                 continue;
             }
             let postings = &mut tables.postings;
-            part.text.postings(*cursor, |place, count| {
-                let place = part.places.get(place as usize).copied().unwrap_or(NONE);
-                if place != NONE {
-                    put_posting(postings, before, place, count);
-                    before = place;
+            part.text.postings(*cursor, |position, count| {
+                let position = part.positions.get(position as usize).copied().unwrap_or(NONE);
+                if position != NONE {
+                    put_posting(postings, before, position, count);
+                    before = position;
                 }
             })?;
             *cursor += 1;

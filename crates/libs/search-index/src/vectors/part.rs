@@ -233,8 +233,8 @@ pub(crate) fn write_part(
     let codes = coarse.write(upper.chain(lower))?;
     coarse.finish()?;
     let mut file = NewFile::create(&fine_path(folder, number))?;
-    let fine = file.write_filled(entries.len(), |place, buffer| {
-        let entry = &entries[place];
+    let fine = file.write_filled(entries.len(), |position, buffer| {
+        let entry = &entries[position];
         entry.part.read_fine(entry.index, buffer)
     })?;
     file.finish()?;

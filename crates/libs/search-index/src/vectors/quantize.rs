@@ -58,7 +58,7 @@ pub(crate) fn quantize(vector: &[f32], planes: &mut Planes) -> f32 {
 fn pack(codes: &[i8], into: &mut Vec<u8>, half: impl Fn(i8) -> i8) {
     let bits = |code: &i8| half(*code).wrapping_add_unsigned(HALF_BIAS).cast_unsigned();
     let (first, second) = codes.split_at(packed_bytes(codes.len()));
-    into.extend(first.iter().enumerate().map(|(place, code)| bits(code) | second.get(place).map_or(0, bits) << 4));
+    into.extend(first.iter().enumerate().map(|(index, code)| bits(code) | second.get(index).map_or(0, bits) << 4));
 }
 
 /// Replaces the contents of `into` with the whole first bytes of one vector.
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn scan_sums_the_upper_halves() {
         for dimensions in [1, 2, 3, 63, 64, 65, 127, 128, 129, 255, 256, 257, 384, 387] {
-            let number = |place: usize| ((place * 7919 + 13) % 997) as f32 / 498.0 - 1.0;
+            let number = |index: usize| ((index * 7919 + 13) % 997) as f32 / 498.0 - 1.0;
             let vector = normalized(&(0..dimensions).map(number).collect::<Vec<_>>()).unwrap();
             let asked = normalized(&(0..dimensions).map(|n| number(n * 3 + 1)).collect::<Vec<_>>()).unwrap();
             let (scale, planes, _) = held(&vector);

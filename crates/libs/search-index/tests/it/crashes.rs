@@ -103,19 +103,19 @@ fn every_modified_byte_is_detected() {
     for path in files(original.path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let bytes = fs::read(&path).unwrap();
-        for place in 0..bytes.len() {
+        for offset in 0..bytes.len() {
             let folder = tempdir().unwrap();
             copy(original.path(), folder.path());
             let mut flipped = bytes.clone();
-            flipped[place] ^= 0x41;
+            flipped[offset] ^= 0x41;
             fs::write(folder.path().join(&name), &flipped).unwrap();
             let (index, opened) = open(folder.path());
             if opened.state == OpenState::CaughtUp {
-                let error = check_answers(&index).expect_err(&format!("{name}: byte {place} was trusted"));
-                assert!(error.is_damage(), "{name} {place}: {error}");
+                let error = check_answers(&index).expect_err(&format!("{name}: byte {offset} was trusted"));
+                assert!(error.is_damage(), "{name} {offset}: {error}");
                 assert!(index.warm().is_err());
             } else {
-                assert!(matches!(opened.state, OpenState::Rebuilt { .. }) && index.is_empty(), "{name} {place}");
+                assert!(matches!(opened.state, OpenState::Rebuilt { .. }) && index.is_empty(), "{name} {offset}");
             }
         }
     }

@@ -78,7 +78,8 @@ impl Model {
                 (known.row, counts)
             })
             .collect();
-        let length = |row: u64| analyze(&self.documents[&row].text).iter().filter(|token| token.counts).count() as f64;
+        let length =
+            |row: u64| analyze(&self.documents[&row].text).iter().filter(|token| token.is_counted).count() as f64;
         let mean = self.documents.keys().map(|row| length(*row)).sum::<f64>() / self.documents.len() as f64;
         let weight = |row: u64, term: &str| {
             counts[&row].get(term).map_or(0.0, |count| count / (1.0 - B + B * length(row) / mean))
@@ -87,13 +88,13 @@ impl Model {
         for talk in &talks {
             let context: Vec<u64> =
                 talk.iter().copied().filter(|row| wanted.belongs_to(&self.documents[row])).collect();
-            for (place, row) in context.iter().enumerate() {
+            for (index, row) in context.iter().enumerate() {
                 let mut score = 0.0;
                 if mode != Mode::Semantic {
-                    score += self.keyword_score(&terms, &counts, &context, place, &weight);
+                    score += self.keyword_score(&terms, &counts, &context, index, &weight);
                 }
                 if mode != Mode::Keyword {
-                    score += self.meaning(&context, place, vector);
+                    score += self.meaning(&context, index, vector);
                 }
                 if self.documents[row].text.trim_end().ends_with('?') {
                     score -= 0.1;
@@ -117,7 +118,7 @@ impl Model {
         terms: &[String],
         counts: &HashMap<u64, HashMap<String, f64>>,
         talk: &[u64],
-        place: usize,
+        index: usize,
         weight: &dyn Fn(u64, &str) -> f64,
     ) -> f64 {
         let (mut sum, mut whole) = (0.0, 0.0);
@@ -125,10 +126,10 @@ impl Model {
             let with_term = counts.values().filter(|counts| counts.contains_key(term)).count() as f64;
             let idf = (1.0 + (self.documents.len() as f64 - with_term + 0.5) / (with_term + 0.5)).ln();
             whole += idf;
-            let mut y = weight(talk[place], term);
+            let mut y = weight(talk[index], term);
             for (distance, share) in (1..).zip(WINDOW) {
-                let before = place.checked_sub(distance).map_or(0.0, |at| weight(talk[at], term));
-                let after = talk.get(place + distance).map_or(0.0, |row| weight(*row, term));
+                let before = index.checked_sub(distance).map_or(0.0, |at| weight(talk[at], term));
+                let after = talk.get(index + distance).map_or(0.0, |row| weight(*row, term));
                 y += share * (before + after);
             }
             sum += idf * y * (K1 + 1.0) / (y + K1);
@@ -136,14 +137,14 @@ impl Model {
         sum / (whole + 1e-9)
     }
 
-    fn meaning(&self, talk: &[u64], place: usize, query: &[f32]) -> f64 {
-        let own = &self.documents[&talk[place]].vectors;
+    fn meaning(&self, talk: &[u64], index: usize, query: &[f32]) -> f64 {
+        let own = &self.documents[&talk[index]].vectors;
         if own.len() != 1 {
             return own.iter().map(|held| cosine(held, query)).fold(if own.is_empty() { 0.0 } else { -1.0 }, f64::max);
         }
         let mut blend: Vec<f32> = own[0].clone();
         for (distance, share) in (1..).zip(BEFORE) {
-            let Some(at) = place.checked_sub(distance) else { break };
+            let Some(at) = index.checked_sub(distance) else { break };
             if let [only] = self.documents[&talk[at]].vectors.as_slice() {
                 blend.iter_mut().zip(only).for_each(|(sum, number)| *sum += share as f32 * number);
             }

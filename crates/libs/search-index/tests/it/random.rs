@@ -151,9 +151,9 @@ impl Life {
         self.index.as_ref().unwrap()
     }
 
-    fn row_at(&self, place: usize) -> Option<u64> {
+    fn row_at(&self, position: usize) -> Option<u64> {
         (!self.model.documents.is_empty())
-            .then(|| self.model.documents.keys().nth(place % self.model.documents.len()).copied())
+            .then(|| self.model.documents.keys().nth(position % self.model.documents.len()).copied())
             .flatten()
     }
 
@@ -161,7 +161,7 @@ impl Life {
     fn pin(&mut self, edit: Edit) -> Option<Edit> {
         match edit {
             Edit::Add { row, agent, source, minute, words, vectors } => {
-                let row = row.and_then(|place| self.row_at(place)).unwrap_or_else(|| {
+                let row = row.and_then(|position| self.row_at(position)).unwrap_or_else(|| {
                     self.next_row += 1;
                     self.next_row
                 });
@@ -178,13 +178,13 @@ impl Life {
                 self.model.documents.insert(row, known);
                 Some(Edit::Add { row: Some(row as usize), agent, source, minute, words, vectors })
             }
-            Edit::Remove(place) => {
-                let row = self.row_at(place)?;
+            Edit::Remove(position) => {
+                let row = self.row_at(position)?;
                 self.model.documents.remove(&row);
                 Some(Edit::Remove(row as usize))
             }
-            Edit::SetVectors(place, vectors) => {
-                let row = self.row_at(place)?;
+            Edit::SetVectors(position, vectors) => {
+                let row = self.row_at(position)?;
                 if let Some(known) = self.model.documents.get_mut(&row) {
                     known.vectors = floats(&vectors);
                 }

@@ -119,10 +119,10 @@ fn nearest_documents_equal_those_of_an_exact_comparison() {
     let (index, _) = Index::open(folder.path(), options).unwrap();
     let mut seed = 7_u64;
     let mut vector = |around: Option<&Vec<f32>>, share: f32| -> Vec<f32> {
-        let mut number = |place: usize| {
+        let mut number = |position: usize| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let own = (seed >> 40) as f32 / (1 << 23) as f32 - 1.0;
-            own * share + around.map_or(0.0, |around| around[place])
+            own * share + around.map_or(0.0, |around| around[position])
         };
         (0..NUMBERS).map(&mut number).collect()
     };
@@ -140,8 +140,8 @@ fn nearest_documents_equal_those_of_an_exact_comparison() {
         dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
     };
     let mut missed = 0;
-    for place in 0..30 {
-        let asked = vector(Some(&held[place * 131]), 0.5);
+    for position in 0..30 {
+        let asked = vector(Some(&held[position * 131]), 0.5);
         let mut exact: Vec<(f32, u64)> = held.iter().map(|held| cosine(held, &asked)).zip(0..).collect();
         exact.sort_by(|a, b| b.0.total_cmp(&a.0));
         let request = SearchRequest { limit: 100, ..request(Mode::Semantic, "", Some(&asked)) };

@@ -78,7 +78,7 @@ fn indexed_data_equals_the_input() {
     let (index, _) = open(folder.path());
     let fed =
         Document { agent: AgentKey(3), source: SourceKey(4), ..document(8, "The fox reads build_index.rs aloud") };
-    let words = analyze(fed.text).iter().filter(|token| token.counts).count();
+    let words = analyze(fed.text).iter().filter(|token| token.is_counted).count();
     let expected =
         IndexedDocument { agent: fed.agent, source: fed.source, occurred_at: fed.occurred_at, words: words as u32 };
     add(&index, vec![fed]);

@@ -178,15 +178,15 @@ async fn parse<R: AsyncRead + Unpin + Send>(
         }
         match serde_json::from_slice(&lines.line).map_err(|_| lines.wrong("is not a line of a dump"))? {
             Mark::Table { name, columns } => {
-                let place = tables.iter().position(|table| table.name == name);
-                let place = place.ok_or_else(|| lines.wrong(format!("names the unknown table `{name}`")))?;
-                if !tables[place].columns.iter().map(|column| &column.name).eq(&columns) {
+                let index = tables.iter().position(|table| table.name == name);
+                let index = index.ok_or_else(|| lines.wrong(format!("names the unknown table `{name}`")))?;
+                if !tables[index].columns.iter().map(|column| &column.name).eq(&columns) {
                     return Err(lines.wrong(format!("has other columns for `{name}` than the database")));
                 }
-                if !seen.insert(place) {
+                if !seen.insert(index) {
                     return Err(lines.wrong(format!("repeats the table `{name}`")));
                 }
-                current = Some(place);
+                current = Some(index);
                 summary.tables += 1;
             }
             Mark::End { rows } if rows == summary.rows => {
@@ -329,8 +329,8 @@ async fn insert_rows(tx: &mut Tx, table: &Table, values: &[Value]) -> Result<(),
     let mut sql = format!("INSERT INTO {} ({}) VALUES ", table.name, names.join(", "));
     for row in 0..rows {
         sql.push_str(if row == 0 { "(" } else { ", (" });
-        let places: Vec<String> = (1..=width).map(|column| format!("${}", row * width + column)).collect();
-        sql.push_str(&places.join(", "));
+        let placeholders: Vec<String> = (1..=width).map(|column| format!("${}", row * width + column)).collect();
+        sql.push_str(&placeholders.join(", "));
         sql.push(')');
     }
     let mut args = Args::with_capacity(values.len());

@@ -77,7 +77,7 @@ fn event(row: &Row) -> Result<Event, StoreError> {
     let id: EventId = row.get("id")?;
     // One unreadable event must not block all later ones.
     let data = row.json("data").unwrap_or_else(|error| {
-        tracing::error!(event = %id, %error, "event data is unreadable; passing the event on without data");
+        tracing::error!(event = %id, %error, "event data is unreadable; delivering event without data");
         serde_json::Value::Null
     });
     Ok(Event {
@@ -130,10 +130,10 @@ impl Read {
     }
 
     /// Whether the event at this position is retained, and therefore all later ones.
-    pub async fn is_event_retained(&mut self, place: Seq) -> Result<bool, StoreError> {
+    pub async fn is_event_retained(&mut self, seq: Seq) -> Result<bool, StoreError> {
         let sql = "SELECT tx_id FROM outbox WHERE seq = $1";
-        match self.fetch_optional(sql, args![place.number]).await? {
-            Some(row) => Ok(row.get::<i64>("tx_id")? == place.transaction),
+        match self.fetch_optional(sql, args![seq.number]).await? {
+            Some(row) => Ok(row.get::<i64>("tx_id")? == seq.transaction),
             None => Ok(false),
         }
     }

@@ -336,6 +336,6 @@ fn signal_name(queue: &str) -> String {
 }
 
 fn truncate_error(error: &str) -> String {
-    // NUL cannot be stored, and an error text is no place to fail on it.
+    // NUL cannot be stored; recording an error must not fail because of one.
     error[..error.floor_char_boundary(MAX_ERROR_BYTES)].replace('\0', "\u{fffd}")
 }

@@ -143,7 +143,7 @@ fn bound<'c>(connection: &'c Connection, sql: &str, values: &[Value]) -> Result<
         // SQLite numbers `$1` by its position in the text, not by its digits.
         let name = statement.parameter_name(index).unwrap_or_default();
         let position: usize = name.get(1..).and_then(|number| number.parse().ok()).unwrap_or(index);
-        let value = position.checked_sub(1).and_then(|place| values.get(place));
+        let value = position.checked_sub(1).and_then(|offset| values.get(offset));
         let value = value.ok_or(StoreError::Argument { position, source: ValueError::Missing })?;
         statement.raw_bind_parameter(index, value)?;
     }

@@ -15,16 +15,16 @@ async fn log(db: &Db, log: ChangeLog, row: Option<i64>) {
 
 /// Returns the rows after a position, read in pages, and the new position.
 async fn read_changes(db: &Db, after: Seq, limit: u32) -> (Vec<Option<i64>>, Seq) {
-    let (mut rows, mut place) = (Vec::new(), after);
+    let (mut rows, mut position) = (Vec::new(), after);
     let mut next = Some(after);
     while let Some(after) = next {
         let page =
             db.read().await.unwrap().changes_after(THINGS, after, limit).await.unwrap().expect("changes are retained");
         rows.extend(page.changes.iter().map(|change| change.row));
-        place = place.max(page.place);
+        position = position.max(page.position);
         next = page.more_after;
     }
-    (rows, place)
+    (rows, position)
 }
 
 #[tokio::test]
@@ -56,16 +56,16 @@ async fn log_is_readable_from_any_position() {
             assert_eq!(read_changes(db, Seq::START, limit).await.0, all);
         }
         // Other transactions on a shared server may delay the settling of the last changes.
-        let place = loop {
-            let (_, place) = read_changes(db, Seq::START, 100).await;
-            if read_changes(db, place, 100).await.0.is_empty() {
-                break place;
+        let position = loop {
+            let (_, position) = read_changes(db, Seq::START, 100).await;
+            if read_changes(db, position, 100).await.0.is_empty() {
+                break position;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        assert_eq!(db.read().await.unwrap().last_change(THINGS).await.unwrap(), place);
+        assert_eq!(db.read().await.unwrap().last_change(THINGS).await.unwrap(), position);
         log(db, THINGS, Some(9)).await;
-        assert_eq!(read_changes(db, place, 100).await.0, [Some(9)]);
+        assert_eq!(read_changes(db, position, 100).await.0, [Some(9)]);
         let failed: Result<(), StoreError> = db
             .write(async |tx: &mut Tx| {
                 tx.log_change(THINGS, Some(10)).await?;
@@ -73,7 +73,7 @@ async fn log_is_readable_from_any_position() {
             })
             .await;
         failed.unwrap_err();
-        assert_eq!(read_changes(db, place, 100).await.0, [Some(9)]);
+        assert_eq!(read_changes(db, position, 100).await.0, [Some(9)]);
     })
     .await;
 }
@@ -106,11 +106,11 @@ async fn change_behind_an_open_transaction_is_visible_but_not_passed() {
         has_entered.await.unwrap();
         let fast = Db::open(test_db.options().clone()).await.unwrap();
         log(&fast, THINGS, Some(2)).await;
-        let (rows, place) = read_changes(db, Seq::START, 100).await;
+        let (rows, position) = read_changes(db, Seq::START, 100).await;
         assert_eq!(rows, [Some(2)], "seen though not final");
         finish.send(()).unwrap();
         slow.await.unwrap().unwrap();
-        let (mut rows, _) = read_changes(db, place, 100).await;
+        let (mut rows, _) = read_changes(db, position, 100).await;
         rows.sort_unstable();
         assert_eq!(rows, [Some(1), Some(2)], "the slow one is not missed");
         fast.close().await;
@@ -132,9 +132,9 @@ async fn reader_behind_the_pruned_range_starts_over() {
         }
         let mut read = db.read().await.unwrap();
         assert!(read.changes_after(THINGS, Seq::START, 9).await.unwrap().is_none());
-        let place = read.last_change(THINGS).await.unwrap();
-        assert!(place > Seq::START);
-        assert!(read.changes_after(THINGS, place, 9).await.unwrap().is_some());
+        let position = read.last_change(THINGS).await.unwrap();
+        assert!(position > Seq::START);
+        assert!(read.changes_after(THINGS, position, 9).await.unwrap().is_some());
     })
     .await;
 }

@@ -181,10 +181,10 @@ async fn counted(snapshot: &Snapshot<i64>) -> i64 {
 /// Returns the expected error text for the line of `row` if it violates a constraint.
 fn violation_text(dump: &str, row: &str) -> String {
     let lines: Vec<&str> = dump.lines().collect();
-    let place = lines.iter().position(|line| line.starts_with('[') && line.contains(row)).expect("the row is there");
-    let table = lines[..place].iter().rev().find_map(|line| line.split("\"name\":\"").nth(1)).expect("its table");
+    let index = lines.iter().position(|line| line.starts_with('[') && line.contains(row)).expect("the row is there");
+    let table = lines[..index].iter().rev().find_map(|line| line.split("\"name\":\"").nth(1)).expect("its table");
     let table = table.split('"').next().expect("its name");
-    format!("line {}, a row of the table `{table}`, cannot be stored: a row", place + 1)
+    format!("line {}, a row of the table `{table}`, cannot be stored: a row", index + 1)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

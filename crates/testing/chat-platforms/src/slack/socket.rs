@@ -133,11 +133,11 @@ fn disconnect_message(reason: &str) -> Value {
 fn serve(shared: &Arc<Mutex<Hub>>, mut socket: FakeSocket) {
     let mut hub = shared.lock();
     let send = |order| drop(socket.client.send(order));
-    let Some(place) = hub.tickets.iter().position(|ticket| *ticket == socket.query) else {
+    let Some(index) = hub.tickets.iter().position(|ticket| *ticket == socket.query) else {
         hub.problems.push("a ticket that was never given, or is used up".to_owned());
         return send(ToSocket::Close(1008));
     };
-    hub.tickets.remove(place);
+    hub.tickets.remove(index);
     hub.opened += 1;
     let number = hub.opened;
     if hub.is_disabled {
@@ -176,8 +176,8 @@ impl Hub {
         let id = message["envelope_id"].as_str().unwrap_or_default();
         let known = self.unacknowledged.iter().position(|envelope| envelope["envelope_id"] == *id);
         match known {
-            Some(place) => {
-                self.unacknowledged.remove(place);
+            Some(index) => {
+                self.unacknowledged.remove(index);
                 self.acknowledged.push(id.to_owned());
             }
             None if self.acknowledged.iter().any(|known| known == id) => {}

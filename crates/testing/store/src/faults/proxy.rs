@@ -97,8 +97,8 @@ impl Proxy {
     /// The URL has another host, or no port is available.
     pub fn start(url: &str) -> io::Result<(Self, String)> {
         let another = || io::Error::from(io::ErrorKind::InvalidInput);
-        let place = format!("{HOST}:");
-        let (front, back) = url.split_once(&place).ok_or_else(another)?;
+        let prefix = format!("{HOST}:");
+        let (front, back) = url.split_once(&prefix).ok_or_else(another)?;
         let digits = back.find(|character: char| !character.is_ascii_digit()).unwrap_or(back.len());
         let (server, back) = back.split_at_checked(digits).ok_or_else(another)?;
         let server: u16 = server.parse().map_err(|_| another())?;
@@ -109,7 +109,7 @@ impl Proxy {
         let state = Arc::<State>::default();
         let orders = Arc::new(watch::Sender::new(Orders { traffic: Traffic::Passes, restarts: 0, failovers: 0 }));
         let listening = tokio::spawn(listen(listener, server, Arc::clone(&state), Arc::clone(&orders)));
-        Ok((Self { state, orders, listening }, format!("{front}{place}{port}{back}")))
+        Ok((Self { state, orders, listening }, format!("{front}{prefix}{port}{back}")))
     }
 
     pub fn plan(&self, next: Break) {
@@ -235,13 +235,13 @@ impl Connection<'_> {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
             let piece = &buffer[..length];
-            if let Some(place) = piece.windows(COMMIT.len()).position(|window| window == COMMIT)
+            if let Some(offset) = piece.windows(COMMIT.len()).position(|window| window == COMMIT)
                 && let Some(commit) = self.planned_commit()
             {
                 match commit {
                     Commit::NotSent => return self.broken(),
                     Commit::Half => {
-                        drop(to.write_all(&piece[..place + COMMIT.len() / 2]).await);
+                        drop(to.write_all(&piece[..offset + COMMIT.len() / 2]).await);
                         return self.broken();
                     }
                     Commit::NotAnswered => self.is_committing.store(true, Ordering::Relaxed),

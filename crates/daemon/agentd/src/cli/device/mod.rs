@@ -18,7 +18,7 @@ use self::shell::Shell;
 use self::state::{Pairing, State};
 use super::client::error_from_body;
 use super::error::CliError;
-use super::terminal::say;
+use super::terminal::print_message;
 
 #[derive(Debug, Args)]
 pub(super) struct DeviceArgs {
@@ -88,7 +88,7 @@ pub(super) async fn run(arguments: DeviceArgs) -> Result<(), CliError> {
             let shell = find_shell(&serve, &state).await?;
             let pairing = join(&url, &code, name).await?;
             state.save(&pairing)?;
-            say(format_args!(
+            print_message(format_args!(
                 "paired as {} ({}); from now on, connect with `agentd device run`",
                 pairing.name, pairing.device_id
             ));
@@ -105,7 +105,7 @@ pub(super) async fn run(arguments: DeviceArgs) -> Result<(), CliError> {
 
 async fn find_shell(arguments: &ServeArgs, state: &State) -> Result<Option<Shell>, CliError> {
     if !arguments.allow_shell {
-        say("no tools offered; use --allow-shell to let agents run commands on this machine");
+        print_message("no tools offered; use --allow-shell to let agents run commands on this machine");
         return Ok(None);
     }
     Shell::open(state, arguments.directory.clone(), arguments.no_sandbox).await.map(Some)
@@ -115,7 +115,7 @@ async fn join(url: &str, code: &str, name: Option<String>) -> Result<Pairing, Cl
     let url = url.trim_end_matches('/').to_owned();
     let address = socket::parse(&url)?;
     if address.is_exposed() {
-        say("warning: http:// sends the token to another machine unencrypted; use https://");
+        print_message("warning: http:// sends the token to another machine unencrypted; use https://");
     }
     let machine = rustix::system::uname();
     let name = name.unwrap_or_else(|| machine.nodename().to_string_lossy().chars().take(64).collect());

@@ -17,7 +17,7 @@ use super::shell::{self, Shell};
 use super::socket::{self, Address, ConnectError, Socket};
 use super::state::Pairing;
 use crate::cli::error::CliError;
-use crate::cli::terminal::{one_line, say};
+use crate::cli::terminal::{one_line, print_message};
 
 /// Time without messages after which the connection is considered lost. The daemon pings every 20 seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -74,7 +74,7 @@ pub(super) async fn serve(pairing: Pairing, shell: Option<Shell>) -> Result<(), 
         _ = interrupt.recv() => Ok(()),
     };
     if outcome.is_ok() {
-        say("bye");
+        print_message("bye");
     }
     outcome
 }
@@ -103,7 +103,7 @@ async fn serve_with_reconnect(address: &Address, pairing: &Pairing, shell: Optio
         };
         failures += 1;
         let delay = RETRY.delay(failures, entropy.unit());
-        say(format_args!("not connected: {reason}; retrying in {:.1} s", delay.as_secs_f64()));
+        print_message(format_args!("not connected: {reason}; retrying in {:.1} s", delay.as_secs_f64()));
         tokio::time::sleep(delay).await;
     }
 }
@@ -139,7 +139,7 @@ impl<'e> Connection<'e> {
             };
             if let Err(end) = step {
                 if !self.calls.is_empty() {
-                    say(format_args!("stopped {} commands because the connection ended", self.calls.len()));
+                    print_message(format_args!("stopped {} commands because the connection ended", self.calls.len()));
                 }
                 return end;
             }
@@ -158,12 +158,12 @@ impl<'e> Connection<'e> {
             Ok(Frame::ToolCancel { id }) => {
                 if let Some(call) = self.calls.remove(&id) {
                     call.abort();
-                    say("← stopped: cancelled by the daemon");
+                    print_message("← stopped: cancelled by the daemon");
                 }
                 Ok(())
             }
             Ok(Frame::Error { message }) => {
-                say(format_args!("error from the daemon: {}", one_line(&message)));
+                print_message(format_args!("error from the daemon: {}", one_line(&message)));
                 Ok(())
             }
             Ok(Frame::Other) => Ok(()),
@@ -177,7 +177,7 @@ impl<'e> Connection<'e> {
             Some(_) => format!("agents see {tool_prefix}{}", shell::NAME),
             None => "no tools offered".to_owned(),
         };
-        say(format_args!("connected to {} as {}; {offered}", self.pairing.url, self.pairing.name));
+        print_message(format_args!("connected to {} as {}; {offered}", self.pairing.url, self.pairing.name));
         self.send(json!({"type": "register_tools", "tools": tools})).await
     }
 

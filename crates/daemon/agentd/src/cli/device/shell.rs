@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::state::State;
 use crate::cli::error::CliError;
-use crate::cli::terminal::say;
+use crate::cli::terminal::print_message;
 
 pub(super) const NAME: &str = "shell";
 const DEFAULT_TIMEOUT_SECONDS: u64 = 60;
@@ -73,9 +73,9 @@ impl Shell {
             )));
         };
         if is_unprotected {
-            say("warning: agents may run any command as this user, without a sandbox");
+            print_message("warning: agents may run any command as this user, without a sandbox");
         } else {
-            say(format_args!("agents may run commands in {}, in the sandbox `{tier}`", directory.display()));
+            print_message(format_args!("agents may run commands in {}, in the sandbox `{tier}`", directory.display()));
         }
         Ok(Self { sandbox, directory })
     }
@@ -109,7 +109,7 @@ impl Shell {
             serde_json::from_value(input).map_err(|error| format!("the input is not valid: {error}"))?;
         let seconds = timeout_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS).clamp(1, MAX_TIMEOUT_SECONDS);
         // Escaped, so that the output shows exactly what runs.
-        say(format_args!("→ shell: {}", command.escape_debug()));
+        print_message(format_args!("→ shell: {}", command.escape_debug()));
         let request = RunRequest {
             working_directory: Some(self.directory.clone()),
             writable_paths: vec![self.directory.clone()],
@@ -121,12 +121,12 @@ impl Shell {
             ..RunRequest::new("/bin/sh", ["-c", command.as_str()])
         };
         let outcome = self.sandbox.run(request).await.map_err(|error| {
-            say(format_args!("← refused: {error}"));
+            print_message(format_args!("← refused: {error}"));
             error.to_string()
         })?;
         let bytes = outcome.stdout.total_bytes() + outcome.stderr.total_bytes();
         let milliseconds = outcome.duration.as_millis();
-        say(format_args!("← {} after {milliseconds} ms, {bytes} bytes of output", outcome.ended));
+        print_message(format_args!("← {} after {milliseconds} ms, {bytes} bytes of output", outcome.ended));
         let exit_code = match outcome.ended {
             agentd_sandbox::Ended::Exited { code } => Some(code),
             _ => None,

@@ -20,7 +20,7 @@ use tokio::time::MissedTickBehavior;
 use self::sample::{Sample, Sampler};
 use self::screen::Screen;
 use super::error::CliError;
-use super::terminal::{print_line, say, write_json_line};
+use super::terminal::{print_line, print_message, write_json_line};
 use crate::config::Config;
 
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub(super) async fn run(config: &Config, arguments: TopArgs) -> Result<(), CliEr
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let can_draw = std::io::stdout().is_terminal() && !is_dumb;
     if !can_draw && !arguments.json && !arguments.once {
-        say("stdout is not a terminal, so this is one sample; use `--json` for a stream of samples");
+        print_message("stdout is not a terminal, so this is one sample; use `--json` for a stream of samples");
         return print_once(&mut sampler, false).await;
     }
     if arguments.once {

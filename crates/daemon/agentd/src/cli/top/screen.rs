@@ -42,7 +42,7 @@ impl Screen {
             if number > 0 {
                 text.push('\n');
             }
-            let cut: String = line.text.chars().filter(|sign| !sign.is_control()).take(columns).collect();
+            let cut: String = line.text.chars().filter(|character| !character.is_control()).take(columns).collect();
             let safe = match line.tone {
                 Tone::Plain => SafeText::from(cut),
                 Tone::Faint => self.style.faint(&cut),

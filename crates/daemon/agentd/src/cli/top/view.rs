@@ -217,7 +217,7 @@ fn text(value: &Value, name: &str) -> String {
 }
 
 fn sanitize(text: &str) -> String {
-    text.chars().filter(|sign| !sign.is_control()).take(MAX_CHARACTERS).collect()
+    text.chars().filter(|character| !character.is_control()).take(MAX_CHARACTERS).collect()
 }
 
 fn format_number(value: Option<f64>, digits: usize) -> String {
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    fn shown(sample: &Sample) -> String {
+    fn render(sample: &Sample) -> String {
         lines(sample).iter().map(|line| format!("{}\n", line.text)).collect()
     }
 
@@ -318,7 +318,7 @@ mod tests {
             alerts: json!({"alerts": [{"name": "Disk", "state": "firing", "value": 91.5}, {"name": "x", "state": "ok"}]}),
             ..sample()
         };
-        let text = shown(&known);
+        let text = render(&known);
         for expected in [
             "agentd 1.2.3  degraded  up 1d 2h",
             "Workers degraded: hooks.deliver fails[2J",
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn unavailable_daemon_has_no_statistics() {
         let unavailable = Sample { is_reachable: false, error: Some("no daemon runs".to_owned()), ..sample() };
-        let text = shown(&unavailable);
+        let text = render(&unavailable);
         assert!(text.starts_with("agentd –  unavailable") && text.contains("no daemon runs"), "{text}");
         assert_eq!(lines(&unavailable).len(), 2);
     }

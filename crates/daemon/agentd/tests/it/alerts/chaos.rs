@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{ALERTS, received_notices};
 use crate::hooks::receiver::Receiver;
 use crate::support::TestProcess;
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 const KILLS: &str = "AGENTD_TEST_ALERT_KILLS";
 const BETWEEN_KILLS: Duration = Duration::from_secs(10);

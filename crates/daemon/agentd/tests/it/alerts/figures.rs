@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ALERTS, create};
 use crate::hooks::receiver::{Answer, Receiver};
 use crate::support::TestApp;
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 
 async fn preview(app: &TestApp, condition: &str, period_minutes: u64) -> Value {
     let body = json!({"condition": condition, "threshold": 5, "period_minutes": period_minutes});
@@ -35,18 +35,18 @@ async fn preview_returns_the_result_and_stores_nothing() {
 
 #[tokio::test]
 async fn usage_is_counted_exactly_in_every_period() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
-    let app = &talk.app;
-    talk.exchange(&json!({"content": "One.", "agent_id": "scout"})).await;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
+    let app = &fixture.app;
+    fixture.exchange(&json!({"content": "One.", "agent_id": "scout"})).await;
     app.run_workers().await;
     // Crosses the end of the quarter-hour interval in which usage is aggregated.
     app.clock.advance(Duration::from_secs(14 * 60));
     app.run_workers().await;
-    talk.exchange(&json!({"content": "Two.", "agent_id": "scout"})).await;
+    fixture.exchange(&json!({"content": "Two.", "agent_id": "scout"})).await;
     app.run_workers().await;
     app.clock.advance(Duration::from_secs(4 * 60));
     app.run_workers().await;
-    talk.exchange(&json!({"content": "Three.", "agent_id": "scout"})).await;
+    fixture.exchange(&json!({"content": "Three.", "agent_id": "scout"})).await;
     for (period, calls) in [(1, 1), (5, 2), (10, 2), (20, 3), (1_440, 3)] {
         let seen = variables(app, period).await;
         let tokens = f64::from(calls * 10);
@@ -96,8 +96,8 @@ async fn requests_are_counted_before_and_after_they_are_stored() {
 
 #[tokio::test]
 async fn failed_runs_and_dead_letters_are_counted() {
-    let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::UnknownModel))).await;
-    let (app, receiver) = (&talk.app, Receiver::start().await);
+    let fixture = ChatFixture::with(Script::always(Reply::failure(DocumentedFailure::UnknownModel))).await;
+    let (app, receiver) = (&fixture.app, Receiver::start().await);
     let job = json!({
         "name": "report", "goal": "Say how things are.", "agent_id": "scout",
         "schedule": {"type": "every", "interval": 600},

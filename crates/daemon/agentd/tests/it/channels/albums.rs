@@ -7,7 +7,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ADA, Channel, UNKNOWN_SENDER, hook, settle};
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 const GROUP: i64 = -100;
 
@@ -41,19 +41,19 @@ async fn album_is_one_turn_with_all_its_files() {
         channel.post(part).await.expect_status(200);
     }
     channel.settle().await;
-    assert_eq!(channel.talk.vendor.requests().len(), 0, "more parts may follow");
+    assert_eq!(channel.fixture.vendor.requests().len(), 0, "more parts may follow");
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
-    assert_eq!((channel.sent(), channel.talk.vendor.requests().len()), (vec!["I see.".to_owned()], 1));
+    assert_eq!((channel.sent(), channel.fixture.vendor.requests().len()), (vec!["I see.".to_owned()], 1));
     let prompt = channel.model_requests().pop().unwrap();
     assert!(["Compare these.", "1.pdf", "2.pdf", "3.pdf"].iter().all(|expected| prompt.contains(expected)), "{prompt}");
     for part in &parts {
         channel.post(part).await.expect_status(200);
     }
     channel.app().clock.advance(Duration::from_secs(10));
-    channel.talk.app.restart().await;
+    channel.fixture.app.restart().await;
     channel.settle().await;
-    assert_eq!((channel.sent().len(), channel.talk.vendor.requests().len()), (1, 1), "repeated parts are ignored");
+    assert_eq!((channel.sent().len(), channel.fixture.vendor.requests().len()), (1, 1), "repeated parts are ignored");
     channel.say(9, ADA, "And now?").await;
     assert_eq!(channel.sent().len(), 2);
 }
@@ -65,14 +65,14 @@ async fn late_part_is_a_separate_message() {
     channel.post(&first).await.expect_status(200);
     channel.app().clock.advance(Duration::from_millis(800));
     channel.settle().await;
-    assert_eq!(channel.talk.vendor.requests().len(), 0);
+    assert_eq!(channel.fixture.vendor.requests().len(), 0);
     channel.post(&second).await.expect_status(200);
     channel.app().clock.advance(Duration::from_millis(900));
     channel.settle().await;
-    assert_eq!(channel.talk.vendor.requests().len(), 0, "each part restarts the waiting time");
+    assert_eq!(channel.fixture.vendor.requests().len(), 0, "each part restarts the waiting time");
     channel.app().clock.advance(Duration::from_millis(200));
     channel.settle().await;
-    assert_eq!(channel.talk.vendor.requests().len(), 1);
+    assert_eq!(channel.fixture.vendor.requests().len(), 1);
     channel.post(&third).await.expect_status(200);
     channel.app().clock.advance(Duration::from_secs(2));
     channel.settle().await;
@@ -89,7 +89,7 @@ async fn waiting_for_parts_is_limited_to_five_seconds() {
         channel.post(&part(&channel, &request, number, json!({}))).await.expect_status(200);
         channel.app().clock.advance(Duration::from_millis(700));
         channel.settle().await;
-        assert_eq!(channel.talk.vendor.requests().len(), usize::from(number >= 8), "{number}");
+        assert_eq!(channel.fixture.vendor.requests().len(), usize::from(number >= 8), "{number}");
     }
     let prompt = channel.model_requests().swap_remove(0);
     assert!(prompt.contains("8.pdf") && !prompt.contains("9.pdf"), "{prompt}");

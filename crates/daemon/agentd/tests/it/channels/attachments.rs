@@ -8,7 +8,7 @@ use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ADA, Channel, SECRET, TOKEN, UNKNOWN_SENDER};
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 fn hello() -> FakeFile {

@@ -7,7 +7,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{ADA, Channel};
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 async fn open() -> Channel {
     Channel::with(Script::always(Reply::text(["Hello."], TEST_USAGE))).await

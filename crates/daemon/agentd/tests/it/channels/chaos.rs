@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::slow_answers::SlowAnswers;
 use crate::support::TestProcess;
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 const MESSAGES: &str = "AGENTD_TEST_CHANNEL_MESSAGES";
 const KILLS: &str = "AGENTD_TEST_CHANNEL_KILLS";

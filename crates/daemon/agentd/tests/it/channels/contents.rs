@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::connect::work_until;
 use super::{ADA, Channel, hook, settle};
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 
 fn fine() -> Script {
     Script::always(Reply::text(["All is well."], TEST_USAGE))
@@ -35,13 +35,13 @@ impl Channel {
 
     /// Returns the last message that the agent read.
     fn last_prompt(&self) -> String {
-        last_prompt(&self.talk)
+        last_prompt(&self.fixture)
     }
 }
 
 /// Returns the last message of the last request to the model.
-fn last_prompt(talk: &Talk) -> String {
-    let request = talk.vendor.requests().pop().expect("the model was asked");
+fn last_prompt(fixture: &ChatFixture) -> String {
+    let request = fixture.vendor.requests().pop().expect("the model was asked");
     let last = request.body["messages"].as_array().expect("messages").last().expect("a message").clone();
     last["content"].as_str().map_or_else(|| last["content"].to_string(), str::to_owned)
 }
@@ -97,7 +97,7 @@ async fn unreadable_message_is_answered_with_one_sentence() {
         channel.settle().await;
     }
     assert_eq!(channel.sent(), ["agentd cannot read stories yet."]);
-    assert_eq!((channel.talk.vendor.requests().len(), channel.conversations().await.len()), (0, 0));
+    assert_eq!((channel.fixture.vendor.requests().len(), channel.conversations().await.len()), (0, 0));
     channel.say(2, ADA, "How are things?").await;
     assert_eq!(channel.sent().len(), 2, "the next message is answered");
 }
@@ -110,31 +110,31 @@ async fn unreadable_message_of_an_unknown_sender_is_answered_with_a_pairing_code
     assert!(sent.len() == 1 && sent[0].contains("Your pairing code is"), "{sent:?}");
 }
 
-async fn with_platform(platform: Platform) -> (Talk, FakePlatform) {
-    let talk = Talk::with(fine()).await;
-    let fake = FakePlatform::start(platform, talk.app.clock.clock()).await.unwrap();
+async fn with_platform(platform: Platform) -> (ChatFixture, FakePlatform) {
+    let fixture = ChatFixture::with(fine()).await;
+    let fake = FakePlatform::start(platform, fixture.app.clock.clock()).await.unwrap();
     let mut settings = fake.settings();
     settings["enabled"] = json!(true);
     settings["agent_id"] = json!("scout");
     settings["sender_policy"] = json!("open");
-    talk.app.put("/api/channels/settings").json(&json!({ platform.id(): settings })).send().await.expect_status(200);
-    (talk, fake)
+    fixture.app.put("/api/channels/settings").json(&json!({ platform.id(): settings })).send().await.expect_status(200);
+    (fixture, fake)
 }
 
 /// Sends a request and returns what the agent read.
-async fn read_by_agent(talk: &Talk, platform: Platform, request: &WebhookRequest) -> String {
-    let before = talk.vendor.requests().len();
-    hook(&talk.app, platform.id(), request).send().await.expect_status(200);
-    settle(&talk.app).await;
-    assert_eq!(talk.vendor.requests().len(), before + 1, "{platform:?}");
-    last_prompt(talk)
+async fn read_by_agent(fixture: &ChatFixture, platform: Platform, request: &WebhookRequest) -> String {
+    let before = fixture.vendor.requests().len();
+    hook(&fixture.app, platform.id(), request).send().await.expect_status(200);
+    settle(&fixture.app).await;
+    assert_eq!(fixture.vendor.requests().len(), before + 1, "{platform:?}");
+    last_prompt(fixture)
 }
 
 #[tokio::test]
 async fn forwarded_messages_and_tables_of_slack_reach_the_agent() {
-    let (talk, fake) = with_platform(Platform::Slack).await;
+    let (fixture, fake) = with_platform(Platform::Slack).await;
     let FakePlatform::Slack(fake) = fake else { panic!("another platform") };
-    let now = talk.app.clock.clock().now();
+    let now = fixture.app.clock.clock().now();
     let event = |ts: &str, more: Value| {
         let mut event =
             json!({"type": "message", "channel": "D1", "channel_type": "im", "user": "U7", "text": "", "ts": ts});
@@ -142,39 +142,40 @@ async fn forwarded_messages_and_tables_of_slack_reach_the_agent() {
         fake.event(&event, now)
     };
     let shared = json!({"attachments": [{"is_share": true, "author_name": "Bob", "text": "exit code 1", "files": [{"name": "log.txt"}]}]});
-    let prompt = read_by_agent(&talk, Platform::Slack, &event("1.000001", shared)).await;
+    let prompt = read_by_agent(&fixture, Platform::Slack, &event("1.000001", shared)).await;
     assert!(prompt.contains("[Forwarded message from Bob]\n> exit code 1") && prompt.contains("log.txt"), "{prompt}");
     let table = json!({"type": "table", "rows": [[{"type": "raw_text", "text": "Name"}, {"type": "raw_text", "text": "Soup"}]]});
     let prompt =
-        read_by_agent(&talk, Platform::Slack, &event("1.000002", json!({"text": "Which?", "blocks": [table]}))).await;
+        read_by_agent(&fixture, Platform::Slack, &event("1.000002", json!({"text": "Which?", "blocks": [table]})))
+            .await;
     assert!(prompt.contains("Which?\nName | Soup"), "{prompt}");
 }
 
 #[tokio::test]
 async fn html_of_teams_reaches_the_agent() {
-    let (talk, fake) = with_platform(Platform::Teams).await;
+    let (fixture, fake) = with_platform(Platform::Teams).await;
     let FakePlatform::Teams(fake) = fake else { panic!("another platform") };
     let mut activity = fake.activity("m1", "29:anna", "");
     activity["attachments"] = json!([{"contentType": "text/html", "content": "<p>Is 3 &lt; 5 &amp; 7?</p>"}]);
-    let prompt = read_by_agent(&talk, Platform::Teams, &fake.event(&activity)).await;
+    let prompt = read_by_agent(&fixture, Platform::Teams, &fake.event(&activity)).await;
     assert!(prompt.contains("Is 3 < 5 & 7?"), "{prompt}");
 }
 
 #[tokio::test]
 async fn template_button_of_whatsapp_is_what_the_person_said() {
-    let (talk, fake) = with_platform(Platform::Whatsapp).await;
+    let (fixture, fake) = with_platform(Platform::Whatsapp).await;
     let FakePlatform::Whatsapp(fake) = fake else { panic!("another platform") };
     let press = json!({"from": "491701234567", "id": "wamid.1", "type": "button", "context": {"id": "wamid.0"},
         "button": {"payload": "book:now", "text": "Book a table"}});
-    let prompt = read_by_agent(&talk, Platform::Whatsapp, &fake.messages(&[press])).await;
+    let prompt = read_by_agent(&fixture, Platform::Whatsapp, &fake.messages(&[press])).await;
     assert!(prompt.contains("Book a table"), "{prompt}");
 }
 
 #[tokio::test]
 async fn workspace_add_on_of_google_chat_is_answered() {
-    let (talk, fake) = with_platform(Platform::GoogleChat).await;
+    let (fixture, fake) = with_platform(Platform::GoogleChat).await;
     let FakePlatform::GoogleChat(google) = &fake else { panic!("another platform") };
-    let list = talk.app.get("/api/channels").send().await.expect_status(200).json();
+    let list = fixture.app.get("/api/channels").send().await.expect_status(200).json();
     let channel_status = list["channels"]
         .as_array()
         .unwrap()
@@ -184,32 +185,32 @@ async fn workspace_add_on_of_google_chat_is_answered() {
     let address = channel_status["webhook_url"].as_str().unwrap();
     let event = google.message_event("m1", "users/1", "How are things?");
     let other = google.add_on_event(&event, "https://other.example/");
-    hook(&talk.app, "google_chat", &other).send().await.expect_error(401, "bad_signature");
-    let prompt = read_by_agent(&talk, Platform::GoogleChat, &google.add_on_event(&event, address)).await;
+    hook(&fixture.app, "google_chat", &other).send().await.expect_error(401, "bad_signature");
+    let prompt = read_by_agent(&fixture, Platform::GoogleChat, &google.add_on_event(&event, address)).await;
     assert!(prompt.contains("How are things?"), "{prompt}");
     assert_eq!(google.sent().len(), 1);
 }
 
 #[tokio::test]
 async fn forwarded_message_of_discord_reaches_the_agent() {
-    let (talk, discord) = (Talk::with(fine()).await, FakeDiscord::start("bot-token").await.unwrap());
+    let (fixture, discord) = (ChatFixture::with(fine()).await, FakeDiscord::start("bot-token").await.unwrap());
     let settings = json!({
         "enabled": true, "mode": "connect", "agent_id": "scout", "bot_token": "bot-token", "sender_policy": "open",
         "application_id": APPLICATION_ID, "api_base_url": discord.base_url().as_str(),
     });
-    talk.app.put("/api/channels/settings").json(&json!({"discord": settings})).send().await.expect_status(200);
-    work_until(&talk.app, "a session", async || discord.sessions().0).await;
+    fixture.app.put("/api/channels/settings").json(&json!({"discord": settings})).send().await.expect_status(200);
+    work_until(&fixture.app, "a session", async || discord.sessions().0).await;
     discord.push_event("MESSAGE_CREATE", &json!({
         "id": "1500000000000000001", "channel_id": "1300000000000000002", "type": 0, "content": "", "flags": 16384,
         "author": {"id": "7", "username": "ada"}, "message_reference": {"type": 1, "channel_id": "1", "message_id": "2"},
         "message_snapshots": [{"message": {"content": "exit code 1", "attachments": [], "embeds": []}}],
     }));
-    work_until(&talk.app, "an answer", async || {
-        talk.app.clock.advance(Duration::from_millis(20));
+    work_until(&fixture.app, "an answer", async || {
+        fixture.app.clock.advance(Duration::from_millis(20));
         discord.sent().len() == 1
     })
     .await;
-    assert!(last_prompt(&talk).contains("[Forwarded message]\n> exit code 1"), "{}", last_prompt(&talk));
+    assert!(last_prompt(&fixture).contains("[Forwarded message]\n> exit code 1"), "{}", last_prompt(&fixture));
 }
 
 /// An answer with indented code below a list item and a URL that resembles emphasis.
@@ -219,22 +220,23 @@ const ANSWER: &str =
 #[tokio::test]
 async fn code_below_list_items_is_sent_unchanged() {
     for platform in Platform::ALL {
-        let talk = Talk::saying(&[ANSWER]).await;
-        let fake = FakePlatform::start(platform, talk.app.clock.clock()).await.unwrap();
+        let fixture = ChatFixture::saying(&[ANSWER]).await;
+        let fake = FakePlatform::start(platform, fixture.app.clock.clock()).await.unwrap();
         let mut settings = fake.settings();
         settings["enabled"] = json!(true);
         settings["agent_id"] = json!("scout");
         settings["sender_policy"] = json!("open");
-        talk.app
+        fixture
+            .app
             .put("/api/channels/settings")
             .json(&json!({ platform.id(): settings }))
             .send()
             .await
             .expect_status(200);
         let message = FakeMessage { chat: 7, number: 1, text: "How do I run it?" };
-        let message = fake.message(&message, talk.app.clock.clock().now());
-        hook(&talk.app, platform.id(), &message).send().await.expect_status(200);
-        settle(&talk.app).await;
+        let message = fake.message(&message, fixture.app.clock.clock().now());
+        hook(&fixture.app, platform.id(), &message).send().await.expect_status(200);
+        settle(&fixture.app).await;
         let sent = fake.sent().last().expect("an answer").clone();
         let text = ["text", "content"]
             .iter()

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{hook, settle};
 use crate::support::TestApp;
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 
 const PUBLIC_URL: &str = "https://agents.example";
 
@@ -43,8 +43,8 @@ async fn enter_address(app: &TestApp, fake: &FakePlatform, settings: &Value) {
 
 async fn follow_guide(platform: &str) {
     let app = TestApp::start_with(|source| source.base_url = Some(PUBLIC_URL.to_owned())).await;
-    let talk = Talk::on(app, Script::always(Reply::text(["All is well."], TEST_USAGE))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::on(app, Script::always(Reply::text(["All is well."], TEST_USAGE))).await;
+    let app = &fixture.app;
     let fake = FakePlatform::start(Platform::from_id(platform).unwrap(), app.clock.clock()).await.unwrap();
     let mut settings = fake.settings();
     settings["enabled"] = json!(true);
@@ -76,7 +76,7 @@ async fn follow_guide(platform: &str) {
     hook(app, platform, &message(2, "How are things?")).send().await.expect_status(200);
     settle(app).await;
     assert!(fake.sent().last().unwrap().to_string().contains("All is well."), "{:?}", fake.sent());
-    assert_eq!(talk.vendor.requests().len(), 1, "messages before the approval reach no model");
+    assert_eq!(fixture.vendor.requests().len(), 1, "messages before the approval reach no model");
 }
 
 macro_rules! follows {

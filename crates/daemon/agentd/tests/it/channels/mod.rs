@@ -21,7 +21,7 @@ use agentd_testing_chat_platforms::telegram::FakeTelegram;
 use agentd_testing_llm::Script;
 use serde_json::{Value, json};
 
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 use crate::support::{TestApp, TestRequest, TestResponse};
 
 const TOKEN: &str = "123456:bot-token-of-the-test";
@@ -32,7 +32,7 @@ pub const UNKNOWN_SENDER: i64 = 8;
 
 /// A daemon with an agent, a model provider, and Telegram.
 pub struct Channel {
-    pub talk: Talk,
+    pub fixture: ChatFixture,
     pub telegram: FakeTelegram,
 }
 
@@ -74,7 +74,7 @@ impl Channel {
     /// Starts without allowed senders.
     pub async fn closed(script: Script) -> Self {
         let telegram = FakeTelegram::start(TOKEN, SECRET).await.expect("a fake platform");
-        let channel = Self { talk: Talk::with(script).await, telegram };
+        let channel = Self { fixture: ChatFixture::with(script).await, telegram };
         channel
             .set(json!({
                 "enabled": true, "agent_id": "scout", "api_base_url": channel.telegram.base_url().as_str(),
@@ -85,7 +85,7 @@ impl Channel {
     }
 
     pub fn app(&self) -> &TestApp {
-        &self.talk.app
+        &self.fixture.app
     }
 
     pub async fn set(&self, fields: Value) {
@@ -145,7 +145,7 @@ impl Channel {
 
     /// Returns the requests to the model, each as JSON text.
     pub fn model_requests(&self) -> Vec<String> {
-        self.talk.vendor.requests().iter().map(|request| request.body.to_string()).collect()
+        self.fixture.vendor.requests().iter().map(|request| request.body.to_string()).collect()
     }
 
     pub async fn conversations(&self) -> Vec<Value> {

@@ -6,7 +6,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::Value;
 
 use super::{ADA, Channel, UNKNOWN_SENDER};
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 async fn closed() -> Channel {
     Channel::closed(Script::always(Reply::text(["Hello."], TEST_USAGE))).await
@@ -29,7 +29,7 @@ async fn unknown_sender_gets_a_code_and_reaches_no_model() {
     let code = open[0]["code"].as_str().unwrap();
     assert_eq!(channel.sent().len(), 1, "one code per sender");
     assert!(channel.sent()[0].contains(code));
-    assert_eq!(channel.talk.vendor.requests().len(), 0);
+    assert_eq!(channel.fixture.vendor.requests().len(), 0);
     assert_eq!(channel.conversations().await.len(), 0);
 }
 
@@ -44,14 +44,14 @@ async fn approved_sender_is_answered_until_removed() {
     channel.app().post(&path).send().await.expect_error(404, "pairing_not_found");
     channel.say(2, UNKNOWN_SENDER, "And now?").await;
     assert_eq!(channel.sent().last().unwrap(), "Hello.");
-    assert_eq!(channel.talk.vendor.requests().len(), 1, "messages before the approval reach no model");
+    assert_eq!(channel.fixture.vendor.requests().len(), 1, "messages before the approval reach no model");
     let senders = channel.app().get("/api/channels/telegram/senders").send().await.expect_status(200).json();
     assert_eq!((&senders["total"], &senders["senders"][0]["id"]), (&Value::from(1), &sender["id"]));
     let path = format!("/api/channels/telegram/senders/{UNKNOWN_SENDER}");
     channel.app().delete(&path).send().await.expect_status(200);
     channel.app().delete(&path).send().await.expect_error(404, "sender_not_found");
     channel.say(3, UNKNOWN_SENDER, "Still there?").await;
-    assert_eq!(channel.talk.vendor.requests().len(), 1);
+    assert_eq!(channel.fixture.vendor.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -6,12 +6,12 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::json;
 
 use super::{hook, settle};
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 
 async fn round_trip(platform: &str) {
     let script = Script::always(Reply::text(["All is well."], TEST_USAGE));
-    let talk = Talk::with(script).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script).await;
+    let app = &fixture.app;
     let fake = FakePlatform::start(Platform::from_id(platform).unwrap(), app.clock.clock()).await.unwrap();
     let mut settings = fake.settings();
     settings["enabled"] = json!(true);
@@ -21,13 +21,13 @@ async fn round_trip(platform: &str) {
     let now = app.clock.clock().now();
     let message = fake.message(&FakeMessage { chat: 7, number: 1, text: "How are things?" }, now);
     hook(app, platform, &forged(message.clone())).send().await.expect_error(401, "bad_signature");
-    assert_eq!(talk.vendor.requests().len(), 0, "{platform}");
+    assert_eq!(fixture.vendor.requests().len(), 0, "{platform}");
     for _ in 0..3 {
         hook(app, platform, &message).send().await.expect_status(200);
         settle(app).await;
     }
     let answers = fake.sent().iter().filter(|sent| sent.to_string().contains("All is well.")).count();
-    let prompts: Vec<String> = talk.vendor.requests().iter().map(|request| request.body.to_string()).collect();
+    let prompts: Vec<String> = fixture.vendor.requests().iter().map(|request| request.body.to_string()).collect();
     assert_eq!((answers, prompts.len()), (1, 1), "{platform}: {:?} {prompts:#?}", fake.sent());
     let list = app.get("/api/channels").send().await.expect_status(200).json();
     let state = list["channels"]
@@ -63,8 +63,8 @@ round_trips!(discord google_chat slack teams telegram whatsapp);
 
 #[tokio::test]
 async fn failed_whatsapp_delivery_becomes_a_dead_letter() {
-    let talk = Talk::saying(&["Hello."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Hello."]).await;
+    let app = &fixture.app;
     let platform = FakePlatform::start(Platform::Whatsapp, app.clock.clock()).await.unwrap();
     let mut settings = platform.settings();
     let FakePlatform::Whatsapp(fake) = platform else { panic!("another platform") };
@@ -113,8 +113,8 @@ async fn failed_whatsapp_delivery_becomes_a_dead_letter() {
 
 #[tokio::test]
 async fn whatsapp_address_verification_is_answered() {
-    let talk = Talk::saying(&["Hello."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Hello."]).await;
+    let app = &fixture.app;
     let fake = FakePlatform::start(Platform::Whatsapp, app.clock.clock()).await.unwrap();
     let mut settings = fake.settings();
     settings["enabled"] = json!(true);

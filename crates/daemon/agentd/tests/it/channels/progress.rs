@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{ADA, Channel, UNKNOWN_SENDER};
 use crate::support::Eventually;
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 impl Channel {
     /// Advances the clock in small steps and runs the workers after each.
@@ -23,7 +23,7 @@ impl Channel {
     async fn begin(&self, id: i64, sender: i64) {
         self.post(&self.telegram.message(id, sender, "Do it.")).await.expect_status(200);
         let mut eventually = Eventually::new();
-        while self.talk.vendor.requests().is_empty() {
+        while self.fixture.vendor.requests().is_empty() {
             self.app().run_workers().await;
             eventually.retry().await;
         }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::talk::{create_agent, enable_platform};
+use crate::support::chat_fixture::{create_agent, enable_platform};
 use crate::support::{TestApp, TestResponse};
 
 /// Platforms in the order of the keys in responses.

@@ -4,7 +4,7 @@ use agentd_testing_llm::{DocumentedFailure, Reply, Script};
 use serde_json::json;
 
 use super::{ADA, Channel, UNKNOWN_SENDER, hook};
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 fn fine() -> Script {
     Script::always(Reply::text(["All is **well**."], TEST_USAGE))
@@ -55,7 +55,7 @@ async fn repeated_message_is_answered_once() {
         channel.post(&message).await.expect_status(200);
         channel.settle().await;
     }
-    assert_eq!((channel.sent().len(), channel.talk.vendor.requests().len()), (1, 1));
+    assert_eq!((channel.sent().len(), channel.fixture.vendor.requests().len()), (1, 1));
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn chat_is_one_conversation_until_a_new_one_is_requested() {
     assert_eq!(channel.conversations().await.len(), 2);
     channel.say(5, ADA, "/help").await;
     assert!(channel.sent().last().unwrap().contains("/stop"));
-    assert_eq!(channel.talk.vendor.requests().len(), 3, "commands reach no model");
+    assert_eq!(channel.fixture.vendor.requests().len(), 3, "commands reach no model");
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn unverified_request_is_rejected_and_stores_nothing() {
     hook(channel.app(), "slack", &message).send().await.expect_error(404, "channel_off");
     hook(channel.app(), "irc", &message).send().await.expect_error(404, "unknown_platform");
     channel.settle().await;
-    assert_eq!((channel.sent().len(), channel.talk.vendor.requests().len()), (0, 0));
+    assert_eq!((channel.sent().len(), channel.fixture.vendor.requests().len()), (0, 0));
     assert_eq!(channel.conversations().await.len(), 0);
     channel.set(json!({"enabled": false})).await;
     channel.post(&message).await.expect_error(404, "channel_off");
@@ -158,11 +158,11 @@ async fn unverified_request_is_rejected_and_stores_nothing() {
 async fn restart_neither_loses_nor_repeats_a_message() {
     let mut channel = Channel::with(fine()).await;
     channel.post(&channel.telegram.message(1, ADA, "How are things?")).await.expect_status(200);
-    channel.talk.app.restart().await;
+    channel.fixture.app.restart().await;
     channel.settle().await;
     assert_eq!(channel.sent().len(), 1);
-    channel.talk.app.restart().await;
+    channel.fixture.app.restart().await;
     channel.post(&channel.telegram.message(1, ADA, "How are things?")).await.expect_status(200);
     channel.settle().await;
-    assert_eq!((channel.sent().len(), channel.talk.vendor.requests().len()), (1, 1));
+    assert_eq!((channel.sent().len(), channel.fixture.vendor.requests().len()), (1, 1));
 }

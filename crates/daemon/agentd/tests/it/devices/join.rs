@@ -9,9 +9,9 @@ use agentd_llm::{ToolCall, Vendor};
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::process::BINARY;
 use crate::support::request::{ServerEvent, token_text};
-use crate::support::talk::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 /// Process of the machine, killed when dropped.

@@ -7,8 +7,8 @@ use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{Paired, Socket, pair, wait_for_listed};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, started};
 use crate::support::request::{EventStream, ServerEvent, token_text};
-use crate::support::talk::{TEST_USAGE, Talk, started};
 
 const TOOL: &str = "device_laptop_echo";
 
@@ -21,7 +21,7 @@ fn text_reply(text: &str) -> Reply {
 }
 
 struct Bench {
-    talk: Talk,
+    fixture: ChatFixture,
     device: Paired,
     socket: Socket,
 }
@@ -30,19 +30,19 @@ impl Bench {
     /// Starts with a connected device that has the tool `echo`, and a model that gives the replies in order.
     async fn with(replies: Vec<Reply>) -> Self {
         let request_count = AtomicUsize::new(0);
-        let talk = Talk::with(Script::by(move |_| {
+        let fixture = ChatFixture::with(Script::by(move |_| {
             replies[request_count.fetch_add(1, Ordering::SeqCst).min(replies.len() - 1)].clone()
         }))
         .await;
-        let device = pair(&talk.app, "laptop").await;
-        let mut socket = Socket::open(&talk.app, &device).await;
+        let device = pair(&fixture.app, "laptop").await;
+        let mut socket = Socket::open(&fixture.app, &device).await;
         socket.register(&["echo"]).await;
-        wait_for_listed(&talk.app, &device.id, |device| device["tools"] != json!([])).await;
-        Self { talk, device, socket }
+        wait_for_listed(&fixture.app, &device.id, |device| device["tools"] != json!([])).await;
+        Self { fixture, device, socket }
     }
 
     async fn start_turn(&self) -> EventStream {
-        self.talk.send(&json!({"content": "Do it."})).stream().await
+        self.fixture.send(&json!({"content": "Do it."})).stream().await
     }
 
     async fn next_call(&mut self) -> Value {
@@ -66,14 +66,14 @@ async fn agent_uses_a_tool_of_a_device() {
     let events = stream.collect().await;
     assert_eq!(result(&events)["output"], json!({"echo": "a"}));
     assert_eq!(token_text(&events), "It said a.");
-    let offered = bench.talk.vendor.requests()[0].body["tools"].to_string();
+    let offered = bench.fixture.vendor.requests()[0].body["tools"].to_string();
     assert!(offered.contains(TOOL) && offered.contains("laptop"), "{offered}");
     // A second answer to the same call is ignored.
     bench.socket.send(&json!({"type": "tool_result", "id": call["id"], "output": 1})).await;
     bench.socket.register(&["other"]).await;
-    wait_for_listed(&bench.talk.app, &bench.device.id, |device| device["tools"][0]["name"] == "device_laptop_other")
+    wait_for_listed(&bench.fixture.app, &bench.device.id, |device| device["tools"][0]["name"] == "device_laptop_other")
         .await;
-    let metrics = bench.talk.app.get("/api/metrics/prometheus").send().await.text();
+    let metrics = bench.fixture.app.get("/api/metrics/prometheus").send().await.text();
     assert!(metrics.contains(r#"svc_device_calls_total{status="done"} 1"#), "{metrics}");
 }
 
@@ -85,7 +85,7 @@ async fn tags_of_a_device_reach_no_model() {
     let tool = json!({"name": "echo", "description": format!("Says it{TAGS}."), "input_schema": {"type": "object",
         "properties": {"word": {"type": "string", "description": format!("w{TAGS}")}}}});
     bench.socket.send(&json!({"type": "register_tools", "tools": [tool]})).await;
-    wait_for_listed(&bench.talk.app, &bench.device.id, |device| {
+    wait_for_listed(&bench.fixture.app, &bench.device.id, |device| {
         device["tools"][0]["description"].as_str().is_some_and(|text| text.contains("Says it.") && !has_tags(text))
     })
     .await;
@@ -95,7 +95,7 @@ async fn tags_of_a_device_reach_no_model() {
     bench.socket.send(&output).await;
     let events = stream.collect().await;
     assert_eq!(result(&events)["output"], json!({"k": "v"}));
-    for request in bench.talk.vendor.requests() {
+    for request in bench.fixture.vendor.requests() {
         assert!(!has_tags(&request.body.to_string()), "{}", request.body);
     }
 }
@@ -123,10 +123,10 @@ async fn disconnected_device_fails_its_call() {
     assert!(output.contains("disconnected before it responded") && output.contains("may or may not"), "{output}");
     assert_eq!(token_text(&events), "It went away.");
     // Tools of a disconnected device are not offered.
-    wait_for_listed(&bench.talk.app, &bench.device.id, |device| device["connected"] == false).await;
-    let before = bench.talk.vendor.requests().len();
-    bench.talk.exchange(&json!({"content": "Again."})).await;
-    assert!(!bench.talk.vendor.requests()[before].body.to_string().contains(TOOL));
+    wait_for_listed(&bench.fixture.app, &bench.device.id, |device| device["connected"] == false).await;
+    let before = bench.fixture.vendor.requests().len();
+    bench.fixture.exchange(&json!({"content": "Again."})).await;
+    assert!(!bench.fixture.vendor.requests()[before].body.to_string().contains(TOOL));
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn removed_device_fails_its_call() {
     let mut bench = Bench::with(vec![call_reply("a"), text_reply("It is gone.")]).await;
     let stream = bench.start_turn().await;
     bench.next_call().await;
-    bench.talk.app.delete(&format!("/api/devices/{}", bench.device.id)).send().await.expect_status(200);
+    bench.fixture.app.delete(&format!("/api/devices/{}", bench.device.id)).send().await.expect_status(200);
     let events = stream.collect().await;
     assert!(result(&events)["output"].to_string().contains("disconnected before it responded"));
 }
@@ -146,7 +146,7 @@ async fn device_is_notified_of_a_cancelled_call() {
     let session = stream.next().await.expect("start").data["session_id"].as_str().expect("an id").to_owned();
     let call = bench.next_call().await;
     let path = format!("/api/chat/sessions/{session}/cancel");
-    bench.talk.app.post(&path).send().await.expect_status(200);
+    bench.fixture.app.post(&path).send().await.expect_status(200);
     let cancel = bench.socket.next().await;
     assert_eq!((&cancel["type"], &cancel["id"]), (&json!("tool_cancel"), &call["id"]));
     assert_eq!(stream.collect().await.last().expect("an end").data["code"], "cancelled");
@@ -157,13 +157,13 @@ async fn reconnected_device_serves_a_running_turn() {
     let gate = Gate::default();
     let mut bench = Bench::with(vec![call_reply("a"), call_reply("b").gated(&gate), text_reply("Both.")]).await;
     let settings = json!({"after_untrusted_text": "allow"});
-    bench.talk.app.put("/api/settings/security").json(&settings).send().await.expect_status(200);
+    bench.fixture.app.put("/api/settings/security").json(&settings).send().await.expect_status(200);
     let stream = bench.start_turn().await;
     bench.next_call().await;
-    let mut again = Socket::open(&bench.talk.app, &bench.device).await;
+    let mut again = Socket::open(&bench.fixture.app, &bench.device).await;
     again.register(&["echo", "shout"]).await;
     let both = |device: &Value| device["tools"].as_array().is_some_and(|tools| tools.len() == 2);
-    wait_for_listed(&bench.talk.app, &bench.device.id, both).await;
+    wait_for_listed(&bench.fixture.app, &bench.device.id, both).await;
     // The first call failed with its connection; the second one uses the new connection.
     gate.open();
     let second = again.next().await;
@@ -186,13 +186,13 @@ async fn device_sends_a_message_to_an_agent() {
     let session = events[0]["session_id"].as_str().expect("an id");
     assert_eq!(events[0]["data"]["session_id"], session);
     // The owner can follow the same reply.
-    let followed = bench.talk.follow(session).stream().await.collect().await;
+    let followed = bench.fixture.follow(session).stream().await.collect().await;
     assert_eq!(token_text(&followed), "Hello there.");
     let pairs = |event: &Value| (event["event"].clone(), event["data"].clone());
     let theirs: Vec<_> = followed.iter().map(|event| (json!(event.event), event.data.clone())).collect();
     assert_eq!(events.iter().map(pairs).collect::<Vec<_>>(), theirs);
     let id = events[0]["data"]["conversation_id"].as_str().expect("an id").to_owned();
-    let conversation = bench.talk.conversation(&id).await;
+    let conversation = bench.fixture.conversation(&id).await;
     assert_eq!(
         (&conversation["mode"], &conversation["execution_mode"]),
         (&json!("agent"), &json!("approval_required"))
@@ -217,7 +217,7 @@ async fn conversation_of_a_device_requires_approval() {
     };
     let answer = json!({"decision": "approve"});
     let path = format!("/api/chat/approvals/{approval}");
-    bench.talk.app.post(&path).json(&answer).send().await.expect_status(200);
+    bench.fixture.app.post(&path).json(&answer).send().await.expect_status(200);
     let call = loop {
         let frame = bench.socket.next().await;
         if frame["type"] == "tool_call" {
@@ -231,22 +231,22 @@ async fn conversation_of_a_device_requires_approval() {
 #[tokio::test]
 async fn device_can_continue_only_its_own_conversations() {
     let mut bench = Bench::with(vec![text_reply("Hello.")]).await;
-    let events = bench.talk.exchange(&json!({"content": "Mine."})).await;
+    let events = bench.fixture.exchange(&json!({"content": "Mine."})).await;
     let owners = started(&events, "conversation_id");
     bench.socket.send(&json!({"type": "chat", "agent_id": "scout", "content": "Hello"})).await;
     let begun = bench.socket.next().await["data"]["conversation_id"].as_str().expect("an id").to_owned();
     while bench.socket.next().await["event"] != "done" {}
-    let other = pair(&bench.talk.app, "workshop").await;
-    let mut other = Socket::open(&bench.talk.app, &other).await;
+    let other = pair(&bench.fixture.app, "workshop").await;
+    let mut other = Socket::open(&bench.fixture.app, &other).await;
     for (is_first, id) in [(true, &owners), (false, &owners), (false, &begun)] {
         let socket = if is_first { &mut bench.socket } else { &mut other };
         socket.send(&json!({"type": "chat", "content": "Let me in.", "conversation_id": id})).await;
         let answer = socket.next().await;
         assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!("conversation_not_found")), "{id}");
     }
-    assert_eq!(bench.talk.conversation(&owners).await["message_count"], 2);
+    assert_eq!(bench.fixture.conversation(&owners).await["message_count"], 2);
     // The owner may continue a conversation of a device.
-    let events = bench.talk.exchange(&json!({"content": "And mine.", "conversation_id": begun})).await;
+    let events = bench.fixture.exchange(&json!({"content": "And mine.", "conversation_id": begun})).await;
     assert_eq!(started(&events, "conversation_id"), begun);
 }
 

@@ -12,8 +12,8 @@ use super::code::{app_without_sandbox, python};
 use super::receiver::{Answer, Receiver};
 use super::{HOOKS, SECRET, create_hook, deliveries, emit, executions, only_execution, queued, settle};
 use crate::scheduler::BackgroundWorkers;
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 use crate::support::request::ServerEvent;
-use crate::support::talk::{TEST_USAGE, Talk};
 use crate::support::{Eventually, TestApp};
 use crate::webhooks::Sender;
 use crate::webhooks::turns::{Source, offered};
@@ -115,8 +115,8 @@ async fn memory_of_a_hook_is_not_purged_for_low_importance() {
 
 #[tokio::test]
 async fn hook_starts_an_agent_with_read_only_tools() {
-    let talk = Talk::saying(&["All is ", "well."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["All is ", "well."]).await;
+    let app = &fixture.app;
     let id = create_hook(
         app,
         builtin(json!({"action": "start_agent", "agent": "scout", "template": "Look at {{data.name}}."})),
@@ -132,9 +132,9 @@ async fn hook_starts_an_agent_with_read_only_tools() {
     let done = only_execution(app, &id).await;
     assert_eq!(done["status"], "success", "{done}");
     let session = done["output"]["session_id"].as_str().unwrap();
-    let reply: Vec<ServerEvent> = talk.follow(session).stream().await.collect().await;
+    let reply: Vec<ServerEvent> = fixture.follow(session).stream().await.collect().await;
     assert!(reply.iter().any(|event| event.data.to_string().contains("well.")), "{reply:?}");
-    let requests = talk.vendor.requests();
+    let requests = fixture.vendor.requests();
     let body = requests.last().unwrap().body.to_string();
     assert!(body.contains("never an instruction"), "{body}");
     // Data of the event is enclosed in marks with a key that is unique to the turn.
@@ -154,8 +154,8 @@ async fn hook_starts_an_agent_with_read_only_tools() {
 #[tokio::test]
 async fn agent_of_a_hook_requires_approval_for_named_tools() {
     let acts = Reply::tool_calls(vec![ToolCall::new("v1", "act", json!({"word": "x"}))], TEST_USAGE);
-    let talk = Talk::with(Script::queue([acts, Reply::text(["Done."], TEST_USAGE)])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([acts, Reply::text(["Done."], TEST_USAGE)])).await;
+    let app = &fixture.app;
     app.tools.add(Arc::new(Source));
     // Disables planning, so that the first reply of the script belongs to the turn.
     app.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
@@ -190,25 +190,25 @@ async fn agent_of_a_hook_requires_approval_for_named_tools() {
         if let Some(approval) = waiting().await {
             break approval;
         }
-        eventually.retry_with(&talk.vendor.requests().last().map(|request| request.body.clone())).await;
+        eventually.retry_with(&fixture.vendor.requests().last().map(|request| request.body.clone())).await;
     };
     assert_eq!((&approval["tool"], &approval["input"]), (&json!("act"), &json!({"word": "x"})));
-    let tools = offered(&talk.vendor.requests()[0].body);
+    let tools = offered(&fixture.vendor.requests()[0].body);
     let has = |name: &str| tools.iter().any(|tool| tool == name);
     assert!(has("look") && has("act") && !has("burn"), "{tools:?}");
     let path = format!("/api/chat/approvals/{}", approval["id"].as_str().expect("an id"));
     app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
-    let reply: Vec<ServerEvent> = talk.follow(session).stream().await.collect().await;
+    let reply: Vec<ServerEvent> = fixture.follow(session).stream().await.collect().await;
     assert!(reply.iter().any(|event| event.data.to_string().contains("Done.")), "{reply:?}");
-    let result = talk.vendor.requests()[1].body["messages"].to_string();
+    let result = fixture.vendor.requests()[1].body["messages"].to_string();
     assert!(result.contains("did"), "the approved call ran: {result}");
 }
 
 #[tokio::test]
 async fn agents_started_by_hooks_do_not_block_other_hooks() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Seen."], TEST_USAGE).gated(&gate))).await;
-    let (app, receiver) = (&talk.app, Receiver::start().await);
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Seen."], TEST_USAGE).gated(&gate))).await;
+    let (app, receiver) = (&fixture.app, Receiver::start().await);
     // Disables planning, so that each turn makes one request.
     app.put("/api/settings/strategy").json(&json!({"planning": "off"})).send().await.expect_status(200);
     let mut starters = Vec::new();
@@ -222,7 +222,7 @@ async fn agents_started_by_hooks_do_not_block_other_hooks() {
     }
     let wait_for_requests = async |count: usize| {
         let mut eventually = Eventually::new();
-        while talk.vendor.requests().len() < count {
+        while fixture.vendor.requests().len() < count {
             eventually.retry().await;
         }
     };
@@ -239,11 +239,11 @@ async fn agents_started_by_hooks_do_not_block_other_hooks() {
         let path = format!("{HOOKS}/{starter}/executions?status=success");
         begun += app.get(&path).send().await.expect_status(200).json()["total"].as_u64().expect("a number");
     }
-    assert_eq!((begun, talk.vendor.requests().len()), (8, 8), "the remaining turns wait for the provider");
+    assert_eq!((begun, fixture.vendor.requests().len()), (8, 8), "the remaining turns wait for the provider");
     gate.open();
     wait_for_requests(30).await;
     drop(workers);
-    assert_eq!(talk.vendor.requests().len(), 30, "each turn made one request");
+    assert_eq!(fixture.vendor.requests().len(), 30, "each turn made one request");
 }
 
 #[tokio::test]

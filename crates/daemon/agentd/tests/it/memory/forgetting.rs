@@ -6,45 +6,45 @@ use serde_json::json;
 
 use super::checker::{assert_agrees, doctor};
 use super::{app, chat, remember, remembered, say, settings, stats};
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[tokio::test]
 async fn untouched_memories_expire_after_retention() {
-    let talk = Talk::saying(&["In Oslo."]).await;
-    say(&talk.app, "My sister Anna lives in Oslo.").await;
-    say(&talk.app, "The crawler is written in Rust.").await;
-    talk.app.clock.advance(20 * DAY);
-    chat(&talk, None, "Where does my sister live?").await;
-    talk.app.run_workers().await;
-    talk.app.clock.advance(11 * DAY);
-    talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await.len(), 2, "retained forever by default");
-    settings(&talk.app, json!({"retention_days": 30})).await;
-    talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await, ["My sister Anna lives in Oslo."], "recalled memories are retained");
-    assert_eq!(super::search(&talk.app, "crawler").await["total"], 0);
-    talk.app.clock.advance(31 * DAY);
-    settings(&talk.app, json!({"enabled": false})).await;
-    talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await.len(), 1, "nothing is deleted while memory is disabled");
-    settings(&talk.app, json!({"enabled": true})).await;
-    talk.app.run_workers().await;
-    let stats = stats(&talk.app).await;
+    let fixture = ChatFixture::saying(&["In Oslo."]).await;
+    say(&fixture.app, "My sister Anna lives in Oslo.").await;
+    say(&fixture.app, "The crawler is written in Rust.").await;
+    fixture.app.clock.advance(20 * DAY);
+    chat(&fixture, None, "Where does my sister live?").await;
+    fixture.app.run_workers().await;
+    fixture.app.clock.advance(11 * DAY);
+    fixture.app.run_workers().await;
+    assert_eq!(remembered(&fixture.app).await.len(), 2, "retained forever by default");
+    settings(&fixture.app, json!({"retention_days": 30})).await;
+    fixture.app.run_workers().await;
+    assert_eq!(remembered(&fixture.app).await, ["My sister Anna lives in Oslo."], "recalled memories are retained");
+    assert_eq!(super::search(&fixture.app, "crawler").await["total"], 0);
+    fixture.app.clock.advance(31 * DAY);
+    settings(&fixture.app, json!({"enabled": false})).await;
+    fixture.app.run_workers().await;
+    assert_eq!(remembered(&fixture.app).await.len(), 1, "nothing is deleted while memory is disabled");
+    settings(&fixture.app, json!({"enabled": true})).await;
+    fixture.app.run_workers().await;
+    let stats = stats(&fixture.app).await;
     assert_eq!((&stats["total_episodes"], &stats["total_entities"]), (&json!(0), &json!(0)));
 }
 
 #[tokio::test]
 async fn only_automatic_memories_are_deleted_for_low_importance() {
-    let talk = Talk::saying(&["All right."]).await;
-    remember(&talk.app, &json!({"content": "By hand.", "importance": 0.0, "source": "conversation"})).await;
-    chat(&talk, None, "I prefer tea.").await;
-    talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await, ["By hand.", "I prefer tea."]);
-    settings(&talk.app, json!({"min_importance": 1.0})).await;
-    talk.app.run_workers().await;
-    assert_eq!(remembered(&talk.app).await, ["By hand."]);
+    let fixture = ChatFixture::saying(&["All right."]).await;
+    remember(&fixture.app, &json!({"content": "By hand.", "importance": 0.0, "source": "conversation"})).await;
+    chat(&fixture, None, "I prefer tea.").await;
+    fixture.app.run_workers().await;
+    assert_eq!(remembered(&fixture.app).await, ["By hand.", "I prefer tea."]);
+    settings(&fixture.app, json!({"min_importance": 1.0})).await;
+    fixture.app.run_workers().await;
+    assert_eq!(remembered(&fixture.app).await, ["By hand."]);
 }
 
 #[tokio::test]

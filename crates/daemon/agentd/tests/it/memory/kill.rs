@@ -9,7 +9,7 @@ use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::support::TestProcess;
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 const KILLS: usize = 6;
 const NAMES: [&str; 8] = ["Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Hugo"];

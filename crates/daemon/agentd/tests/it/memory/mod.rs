@@ -19,15 +19,15 @@ use std::sync::Arc;
 use agentd_testing_inference::FakeEmbedder;
 use serde_json::{Value, json};
 
-use crate::support::talk::{Talk, started};
-use crate::support::{TestApp, talk};
+use crate::support::chat_fixture::{ChatFixture, started};
+use crate::support::{TestApp, fixture};
 
 /// Starts a daemon with an owner and the agents `scout` and `other`.
 pub async fn app() -> TestApp {
     let mut app = TestApp::start().await;
     app.create_owner().await;
     for agent in ["scout", "other"] {
-        talk::create_agent(&app, agent).await;
+        chat_fixture::create_agent(&app, agent).await;
     }
     app
 }
@@ -81,13 +81,13 @@ pub async fn remembered(app: &TestApp) -> Vec<String> {
 }
 
 /// Sends a message to `scout`, in a new or existing conversation; returns the conversation id.
-pub async fn chat(talk: &Talk, conversation: Option<&str>, content: &str) -> String {
+pub async fn chat(fixture: &ChatFixture, conversation: Option<&str>, content: &str) -> String {
     let mut message = json!({"content": content});
     match conversation {
         Some(id) => message["conversation_id"] = json!(id),
         None => message["agent_id"] = json!("scout"),
     }
-    started(&talk.exchange(&message).await, "conversation_id")
+    started(&fixture.exchange(&message).await, "conversation_id")
 }
 
 /// Returns the data of events of a type, oldest first.

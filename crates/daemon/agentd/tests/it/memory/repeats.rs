@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{chat, episodes, remember, remembered, settings, stats};
 use crate::support::TestApp;
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 
 /// Sentence templates with two words that change the meaning.
 const DIFFERENCES: [(&str, &str, &str); 20] = [
@@ -96,8 +96,8 @@ async fn repeated_fact_is_merged_despite_higher_ranked_matches() {
 
 #[tokio::test]
 async fn conversation_facts_that_differ_in_one_word_are_all_remembered() {
-    let talk = Talk::saying(&["All right."]).await;
-    settings(&talk.app, json!({"auto_recall": false, "min_importance": 0.0})).await;
+    let fixture = ChatFixture::saying(&["All right."]).await;
+    settings(&fixture.app, json!({"auto_recall": false, "min_importance": 0.0})).await;
     let statements = [
         "My daughter Mia is allergic to penicillin and must never get it, the doctor told us last week.",
         "My daughter Mia is allergic to ibuprofen and must never get it, the doctor told us last week.",
@@ -107,15 +107,15 @@ async fn conversation_facts_that_differ_in_one_word_are_all_remembered() {
         "Meine Tochter Mia ist gegen Ibuprofen allergisch und darf es auf keinen Fall bekommen.",
     ];
     for text in statements {
-        chat(&talk, None, text).await;
-        talk.app.run_workers().await;
-        talk.app.clock.advance(std::time::Duration::from_secs(60));
+        chat(&fixture, None, text).await;
+        fixture.app.run_workers().await;
+        fixture.app.clock.advance(std::time::Duration::from_secs(60));
     }
-    assert_eq!(remembered(&talk.app).await, statements);
-    assert_eq!(merged(&talk.app).await, 0);
-    chat(&talk, None, &statements[1].to_uppercase()).await;
-    talk.app.run_workers().await;
-    let all = episodes(&talk.app).await;
+    assert_eq!(remembered(&fixture.app).await, statements);
+    assert_eq!(merged(&fixture.app).await, 0);
+    chat(&fixture, None, &statements[1].to_uppercase()).await;
+    fixture.app.run_workers().await;
+    let all = episodes(&fixture.app).await;
     assert_eq!(all.len(), statements.len());
     assert_eq!((&all[4]["content"], &all[4]["access_count"]), (&json!(statements[1]), &json!(1)));
 }

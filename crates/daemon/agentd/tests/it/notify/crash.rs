@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentd_base::{Clock, Secret};
 use serde_json::{Value, json};
 
-use super::{enqueue, events, mail, shown, use_server};
+use super::{enqueue, events, get_notification, mail, use_server};
 use crate::support::smtp::{Behaviour, SmtpServer};
 use crate::support::{Eventually, TestApp, TestProcess};
 
@@ -56,7 +56,7 @@ async fn kill_loses_no_mail_and_repeats_only_unconfirmed_mail() {
     after.clock.set(Clock::system().now() + Duration::from_secs(3600));
     after.run_workers().await;
     for id in &ids {
-        assert_eq!(shown(&after, id).await["status"], "sent");
+        assert_eq!(get_notification(&after, id).await["status"], "sent");
     }
     let received: Vec<String> = server.received().iter().map(|mail| mail.header("Message-ID").to_owned()).collect();
     for id in &ids {
@@ -81,7 +81,7 @@ async fn graceful_shutdown_waits_for_mail_in_progress() {
     // Same as the worker loop when the daemon drains.
     working.abort();
     app.restart().await;
-    assert_eq!(shown(&app, &id).await["status"], "sent");
+    assert_eq!(get_notification(&app, &id).await["status"], "sent");
     assert_eq!(server.received().len(), 1);
 }
 
@@ -96,17 +96,17 @@ async fn abandoned_last_attempt_is_dead_lettered() {
     let held = db.claim("notify", "a daemon that is gone", 1, Duration::from_secs(30)).await.unwrap();
     assert_eq!(held.len(), 1);
     app.run_workers().await;
-    assert_eq!(shown(&app, &id).await["status"], "pending");
+    assert_eq!(get_notification(&app, &id).await["status"], "pending");
     app.clock.advance(Duration::from_secs(600));
     app.run_workers().await;
     app.run_workers().await;
-    let dead = shown(&app, &id).await;
+    let dead = get_notification(&app, &id).await;
     assert_eq!(dead["status"], "dead_letter");
     assert!(dead["error"].as_str().unwrap().contains("may or may not have arrived"), "{dead}");
     assert_eq!(events(&app, "channel.message.failed").await.len(), 1);
     assert_eq!(server.received(), []);
     app.post(&format!("/api/notifications/{id}/retry")).send().await.expect_status(200);
     app.run_workers().await;
-    let sent: Value = shown(&app, &id).await;
+    let sent: Value = get_notification(&app, &id).await;
     assert_eq!(sent["status"], "sent");
 }

@@ -32,7 +32,7 @@ pub async fn enqueue(app: &TestApp, notification: Notification) -> NotificationI
     app.running().context().db.write(work).await.expect("enqueue the message")
 }
 
-async fn shown(app: &TestApp, id: &NotificationId) -> Value {
+async fn get_notification(app: &TestApp, id: &NotificationId) -> Value {
     app.get(&format!("/api/notifications/{id}")).send().await.expect_status(200).json()
 }
 

@@ -7,7 +7,7 @@ use agentd_base::{Clock, Secret};
 use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
-use super::{enqueue, events, shown};
+use super::{enqueue, events, get_notification};
 use crate::support::push_service::{Answer, PushService, subscribe};
 use crate::support::{Eventually, MailLimits, TestApp, TestProcess};
 
@@ -140,7 +140,7 @@ async fn broadcast_sends_one_message_per_device() {
     let message = to_all("News \"today\"").agent("ada").details(serde_json::to_value(details).unwrap());
     let id = enqueue(&app, message).await;
     app.run_workers().await;
-    assert_eq!(shown(&app, &id).await["status"], "sent");
+    assert_eq!(get_notification(&app, &id).await["status"], "sent");
     for device in [&phone, &laptop] {
         let messages = service.messages(&app, device).await;
         let expected = json!({"title": "News \"today\"", "body": "The *text*.", "url": "/scheduler", "tag": "news"});
@@ -169,7 +169,7 @@ async fn message_without_a_device_is_dead_lettered() {
     let unknown = enqueue(&app, Notification::new("push:push_unknown".parse().unwrap(), "x", "y")).await;
     app.run_workers().await;
     for (id, why) in [(without_device, "no push device is registered"), (unknown, "the push device was removed")] {
-        let dead = shown(&app, &id).await;
+        let dead = get_notification(&app, &id).await;
         assert_eq!(dead["status"], "dead_letter");
         assert!(dead["error"].as_str().unwrap().contains(why), "{dead}");
     }
@@ -189,7 +189,7 @@ async fn device_with_lost_keys_reports_an_error_and_can_subscribe_again() {
     let id = enqueue(&app, to_all("x")).await;
     app.run_workers().await;
     assert_eq!(
-        (&shown(&app, &id).await["status"], &copies(&app).await[0]["status"]),
+        (&get_notification(&app, &id).await["status"], &copies(&app).await[0]["status"]),
         (&json!("sent"), &json!("dead_letter"))
     );
     let error = devices(&app).await[0]["last_error"].as_str().unwrap().to_owned();
@@ -348,7 +348,7 @@ async fn kill_loses_no_push_message_and_repeats_only_the_unconfirmed_one() {
     after.key = Some(process.key.clone());
     after.clock.set(Clock::system().now() + Duration::from_secs(3_600));
     after.run_workers().await;
-    assert_eq!(shown(&after, &id).await["status"], "sent");
+    assert_eq!(get_notification(&after, &id).await["status"], "sent");
     let copies = copies(&after).await;
     assert_eq!(copies.len(), 3);
     assert!(copies.iter().all(|copy| copy["status"] == "sent"), "{copies:?}");

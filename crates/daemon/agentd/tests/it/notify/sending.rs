@@ -15,7 +15,7 @@ use axum::response::IntoResponse;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::{enqueue, events, mail, shown, use_server};
+use super::{enqueue, events, get_notification, mail, use_server};
 use crate::support::TestApp;
 use crate::support::smtp::{Behaviour, SmtpServer};
 
@@ -36,12 +36,12 @@ async fn message_is_enqueued_only_with_its_transaction() {
     };
     app.running().context().db.write(rolled_back).await.unwrap_err();
     let id = enqueue(&app, mail("Grüße\r\nBcc: x@example.org").agent("ada")).await;
-    assert_eq!(shown(&app, &id).await["status"], "pending");
+    assert_eq!(get_notification(&app, &id).await["status"], "pending");
     app.run_workers().await;
     let received = server.received();
     assert_eq!(received.len(), 1, "{received:?}");
     assert!(!received[0].text.contains("\r\nBcc:"), "{}", received[0].text);
-    let sent = shown(&app, &id).await;
+    let sent = get_notification(&app, &id).await;
     assert_eq!((&sent["status"], &sent["attempt_count"], &sent["error"]), (&json!("sent"), &json!(1), &Value::Null));
     assert_eq!((&sent["platform"], &sent["channel"]), (&json!("email"), &json!("ada@example.net")));
     assert_eq!((&sent["subject"], &sent["body"]), (&json!("Grüße Bcc: x@example.org"), &json!("The *text*.")));
@@ -107,7 +107,7 @@ async fn temporary_failure_is_retried_with_the_same_message_id() {
     server.then([Behaviour::Recipient("450 4.2.0 greylisted"), Behaviour::DropAfterData]);
     let id = enqueue(&app, mail("again")).await;
     app.run_workers().await;
-    let waiting = shown(&app, &id).await;
+    let waiting = get_notification(&app, &id).await;
     assert_eq!((&waiting["status"], &waiting["attempt_count"]), (&json!("pending"), &json!(1)));
     assert!(waiting["error"].as_str().unwrap().contains("450 4.2.0 greylisted"), "{waiting}");
     let next = Timestamp::parse(waiting["next_attempt_at"].as_str().unwrap()).unwrap();
@@ -117,11 +117,11 @@ async fn temporary_failure_is_retried_with_the_same_message_id() {
     assert_eq!(server.sessions(), 1, "no attempt before the due time");
     app.clock.advance(Duration::from_secs(36));
     app.run_workers().await;
-    let waiting = shown(&app, &id).await;
+    let waiting = get_notification(&app, &id).await;
     assert_eq!((&waiting["status"], &waiting["attempt_count"]), (&json!("pending"), &json!(2)), "{waiting}");
     app.clock.advance(Duration::from_secs(72));
     app.run_workers().await;
-    assert_eq!(shown(&app, &id).await["status"], "sent");
+    assert_eq!(get_notification(&app, &id).await["status"], "sent");
     // The second attempt was received without confirmation; the third has the same id.
     let received = server.received();
     assert_eq!(received.len(), 2);
@@ -138,7 +138,7 @@ async fn permanent_rejection_is_dead_lettered_immediately() {
     server.then([Behaviour::Recipient("550 5.1.1 no such user")]);
     let id = enqueue(&app, mail("gone")).await;
     app.run_workers().await;
-    let dead = shown(&app, &id).await;
+    let dead = get_notification(&app, &id).await;
     assert_eq!((&dead["status"], &dead["next_attempt_at"]), (&json!("dead_letter"), &Value::Null));
     let failed = events(&app, "channel.message.failed").await;
     assert_eq!((failed.len(), &failed[0]["error"]), (1, &dead["error"]));
@@ -150,7 +150,7 @@ async fn permanent_rejection_is_dead_lettered_immediately() {
     assert_eq!(retry().await, retried);
     app.post(&path).send().await.expect_error(409, "not_dead_letter");
     app.run_workers().await;
-    assert_eq!(shown(&app, &id).await["status"], "sent");
+    assert_eq!(get_notification(&app, &id).await["status"], "sent");
     app.post(&path).send().await.expect_error(409, "not_dead_letter");
     app.post("/api/notifications/ntf_unknown/retry").send().await.expect_error(404, "not_found");
 }
@@ -182,7 +182,7 @@ async fn disabled_or_unknown_platform_is_dead_lettered() {
         app.run_workers().await;
         app.clock.advance(Duration::from_secs(3 * 3600));
     }
-    let (off, dead) = (shown(&app, &off).await, shown(&app, &unknown).await);
+    let (off, dead) = (get_notification(&app, &off).await, get_notification(&app, &unknown).await);
     assert_eq!((&off["status"], &off["attempt_count"]), (&json!("dead_letter"), &json!(2)));
     assert!(off["error"].as_str().unwrap().contains("email is disabled; set enabled"), "{off}");
     assert_eq!((&dead["status"], &dead["attempt_count"]), (&json!("dead_letter"), &json!(3)));
@@ -197,7 +197,7 @@ async fn disabled_or_unknown_platform_is_dead_lettered() {
     app.restart().await;
     app.post(&format!("/api/notifications/{unknown}/retry")).send().await.expect_status(200);
     app.run_workers().await;
-    let sent = shown(&app, &unknown).await;
+    let sent = get_notification(&app, &unknown).await;
     assert_eq!((&sent["status"], &sent["reference"]), (&json!("sent"), &json!("coop-7")));
     let flown = pigeon.0.lock().unwrap();
     assert_eq!((flown.len(), flown[0].channel.as_str(), flown[0].body.as_str()), (1, "roof", "coo"));
@@ -229,7 +229,7 @@ async fn webhook_notification_is_json_with_a_stable_id() {
     let json_body = Notification::new(target(), "figures", r#"{"cpu": 97}"#).format(MessageFormat::Json);
     let id = enqueue(&app, json_body).await;
     app.run_workers().await;
-    let waiting = shown(&app, &id).await;
+    let waiting = get_notification(&app, &id).await;
     assert_eq!((&waiting["status"], &waiting["channel"]), (&json!("pending"), &json!(origin)));
     assert!(!waiting.to_string().contains("secret-token"), "{waiting}");
     app.clock.advance(Duration::from_secs(119));
@@ -237,7 +237,7 @@ async fn webhook_notification_is_json_with_a_stable_id() {
     assert_eq!(hooked.0.lock().unwrap().len(), 1, "no attempt before Retry-After");
     app.clock.advance(Duration::from_secs(2));
     app.run_workers().await;
-    assert_eq!(shown(&app, &id).await["status"], "sent");
+    assert_eq!(get_notification(&app, &id).await["status"], "sent");
     {
         let all = hooked.0.lock().unwrap();
         let (headers, body) = &all[1];
@@ -250,13 +250,13 @@ async fn webhook_notification_is_json_with_a_stable_id() {
     }
     let gone = enqueue(&app, Notification::new(target(), "more", "text")).await;
     app.run_workers().await;
-    assert_eq!(shown(&app, &gone).await["status"], "dead_letter");
+    assert_eq!(get_notification(&app, &gone).await["status"], "dead_letter");
     assert!(!events(&app, "channel.message.failed").await[0].to_string().contains("secret-token"));
     // A blocked address is reported.
     let refused = "webhook:http://169.254.169.254/latest".parse().unwrap();
     let refused = enqueue(&app, Notification::new(refused, "x", "y").max_attempts(1)).await;
     app.run_workers().await;
-    let refused = shown(&app, &refused).await;
+    let refused = get_notification(&app, &refused).await;
     assert_eq!(refused["status"], "dead_letter");
     assert!(refused["error"].as_str().unwrap().contains("security.allowed_hosts"), "{refused}");
 }
@@ -294,7 +294,7 @@ async fn completed_messages_are_deleted_after_thirty_days() {
     app.run_workers().await;
     app.clock.advance(Duration::from_secs(29 * 24 * 3600));
     app.run_workers().await;
-    shown(&app, &id).await;
+    get_notification(&app, &id).await;
     app.clock.advance(Duration::from_secs(2 * 24 * 3600));
     app.run_workers().await;
     app.get(&format!("/api/notifications/{id}")).send().await.expect_error(404, "not_found");

@@ -19,24 +19,24 @@ async fn interrupted_proactive_turn_is_not_restarted() {
         true => Reply::text(["a", "b"], TEST_USAGE).gated(&held),
         false => Reply::failure(DocumentedFailure::WrongKey),
     });
-    let mut talk = Talk::with(script).await;
-    enable(&talk.app, json!({"delivery": "slack:#owner"})).await;
-    scheduler::create(&talk.app, &once("2026-01-05T10:00:00Z", "report")).await;
-    advance(&talk.app, HOUR);
-    talk.app.run_workers().await;
-    assert_eq!(list(&talk.app).await[0]["status"], "running");
-    talk.app.stop_within(Duration::ZERO).await;
+    let mut fixture = ChatFixture::with(script).await;
+    enable(&fixture.app, json!({"delivery": "slack:#owner"})).await;
+    scheduler::create(&fixture.app, &once("2026-01-05T10:00:00Z", "report")).await;
+    advance(&fixture.app, HOUR);
+    fixture.app.run_workers().await;
+    assert_eq!(list(&fixture.app).await[0]["status"], "running");
+    fixture.app.stop_within(Duration::ZERO).await;
     gate.open();
-    talk.app.try_start().await.expect("start the daemon");
+    fixture.app.try_start().await.expect("start the daemon");
     // With replicas the lease must expire first.
-    advance(&talk.app, 60);
+    advance(&fixture.app, 60);
     for _ in 0..2 {
-        let turns = run_until_settled(&talk.app).await;
+        let turns = run_until_settled(&fixture.app).await;
         assert_eq!((turns.len(), &turns[0]["status"]), (1, &json!("interrupted")), "{turns:?}");
-        advance(&talk.app, HOUR);
+        advance(&fixture.app, HOUR);
     }
-    assert_eq!(proactive_requests(&talk).len(), 1);
-    let sent = talk.app.get("/api/notifications").send().await.expect_status(200).json();
+    assert_eq!(proactive_requests(&fixture).len(), 1);
+    let sent = fixture.app.get("/api/notifications").send().await.expect_status(200).json();
     assert_eq!(sent["total"], 0, "an incomplete answer is not sent");
 }
 

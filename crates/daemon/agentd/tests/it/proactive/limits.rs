@@ -6,8 +6,8 @@ use super::*;
 
 #[tokio::test]
 async fn proactive_turns_per_agent_and_day_are_limited() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     create_agent(app, "guide").await;
     // A day that ends at 05:00 UTC.
     app.put("/api/settings/profile").json(&json!({"timezone": "America/New_York"})).send().await.expect_status(200);
@@ -29,13 +29,13 @@ async fn proactive_turns_per_agent_and_day_are_limited() {
     enable(app, json!({"max_per_day": 3})).await;
     let turns = run_until_settled(app).await;
     assert_eq!((turns.len(), count_on(&turns, "2026-01-06")), (6, 3));
-    assert_eq!(proactive_requests(&talk).len(), 6);
+    assert_eq!(proactive_requests(&fixture).len(), 6);
 }
 
 #[tokio::test]
 async fn quiet_hours_are_respected_across_daylight_saving_changes() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     let quiet = json!({"start": "22:00", "end": "08:00", "timezone": "Europe/Berlin"});
     enable(app, json!({"quiet_hours": quiet, "max_per_day": 50})).await;
     for (name, fails, still_quiet, over) in [
@@ -70,8 +70,8 @@ async fn quiet_hours_are_respected_across_daylight_saving_changes() {
 
 #[tokio::test]
 async fn replicas_begin_each_turn_once() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     let Some(other) = app.replica().await else { return };
     enable(app, json!({"max_per_day": 5, "delivery": "slack:#owner"})).await;
     other.get("/api/settings/proactive").send().await.expect_status(200);
@@ -83,7 +83,7 @@ async fn replicas_begin_each_turn_once() {
         tokio::join!(app.run_workers(), other.run_workers());
     }
     assert_eq!(run_until_settled(app).await.len(), 5);
-    assert_eq!(proactive_requests(&talk).len(), 5);
+    assert_eq!(proactive_requests(&fixture).len(), 5);
     advance(app, 15 * HOUR);
     for _ in 0..4 {
         tokio::join!(app.run_workers(), other.run_workers());

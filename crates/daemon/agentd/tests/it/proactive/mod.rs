@@ -10,7 +10,7 @@ use agentd_testing_llm::{DocumentedFailure, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use crate::scheduler::{self, advance, at, events, every, id, runs, statuses, types, with};
-use crate::support::talk::{TEST_USAGE, Talk, create_agent, enable_platform};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent, enable_platform};
 use crate::support::{Eventually, TestApp};
 
 const HOUR: u64 = 3_600;
@@ -28,8 +28,8 @@ fn script() -> Script {
     })
 }
 
-fn proactive_requests(talk: &Talk) -> Vec<RecordedRequest> {
-    talk.vendor.requests().into_iter().filter(is_proactive).collect()
+fn proactive_requests(fixture: &ChatFixture) -> Vec<RecordedRequest> {
+    fixture.vendor.requests().into_iter().filter(is_proactive).collect()
 }
 
 /// Enables proactive turns without quiet hours, with the settings of `change`.
@@ -72,13 +72,13 @@ fn advance_to(app: &TestApp, time: &str) {
 
 #[tokio::test]
 async fn no_proactive_turn_begins_while_disabled() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     let job = scheduler::create(app, &once("2026-01-05T10:00:00Z", "report")).await;
     advance(app, HOUR);
     assert_eq!(run_until_settled(app).await, Vec::<Value>::new());
     assert_eq!(statuses(&runs(app, &id(&job)).await), ["failed"]);
-    assert_eq!(proactive_requests(&talk).len(), 0);
+    assert_eq!(proactive_requests(&fixture).len(), 0);
     // A daily limit of zero has the same effect.
     enable(app, json!({"max_per_day": 0})).await;
     assert_eq!(run_until_settled(app).await, Vec::<Value>::new());
@@ -87,8 +87,8 @@ async fn no_proactive_turn_begins_while_disabled() {
 
 #[tokio::test]
 async fn agent_reports_a_failed_run_to_its_owner() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     enable(app, json!({"delivery": "slack:#owner"})).await;
     let job = scheduler::create(app, &once("2026-01-05T10:00:00Z", "report")).await;
     advance(app, HOUR);
@@ -99,10 +99,10 @@ async fn agent_reports_a_failed_run_to_its_owner() {
     assert_eq!((&turn["status"], &turn["output"]), (&json!("success"), &json!("The key is wrong.")));
     assert_eq!((&turn["agent_id"], &turn["day"]), (&job["agent_id"], &json!("2026-01-05")));
     assert_eq!((&turn["reason"], &turn["subject"]), (&run["error"], &json!("report failed")));
-    let log = talk.follow(turn["session_id"].as_str().expect("a session")).stream().await.collect().await;
+    let log = fixture.follow(turn["session_id"].as_str().expect("a session")).stream().await.collect().await;
     assert_eq!(log.last().map(|event| event.event.as_str()), Some("done"), "the session can be followed");
 
-    let proactive_requests = proactive_requests(&talk);
+    let proactive_requests = proactive_requests(&fixture);
     assert_eq!(proactive_requests.len(), 1);
     let prompt = proactive_requests[0].body["messages"].to_string();
     let error = run["error"].as_str().expect("an error");
@@ -145,8 +145,8 @@ async fn agent_reports_a_failed_run_to_its_owner() {
 
 #[tokio::test]
 async fn only_the_last_run_within_a_day_is_reported() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     let job = scheduler::create(app, &every(i64::try_from(HOUR).unwrap())).await;
     let old = scheduler::create(app, &once("2026-01-05T09:30:00Z", "old")).await;
     for _ in 0..3 {
@@ -168,8 +168,8 @@ async fn only_the_last_run_within_a_day_is_reported() {
 
 #[tokio::test]
 async fn suggestion_is_made_once() {
-    let talk = Talk::with(script()).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script()).await;
+    let app = &fixture.app;
     let conversation = app.post("/api/chat/conversations").json(&json!({"agent_id": "scout"})).send().await;
     let conversation = id(&conversation.expect_status(201).json());
     for day in 0..12 {
@@ -189,7 +189,7 @@ async fn suggestion_is_made_once() {
     assert_eq!((&turns[0]["cause"], &turns[0]["job_id"]), (&json!("suggestion"), &Value::Null));
     assert_eq!(turns[0]["cause_id"], "monday,tuesday,wednesday,thursday,friday@09:00");
     assert_eq!(turns[0]["reason"], suggested[0]["reason"]);
-    let prompt = proactive_requests(&talk)[0].body["messages"].to_string();
+    let prompt = proactive_requests(&fixture)[0].body["messages"].to_string();
     assert!(
         prompt.contains("You were active between 09:00 and 10:00") && prompt.contains("monday, tuesday"),
         "{prompt}"

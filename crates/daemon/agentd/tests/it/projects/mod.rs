@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::scheduler::{self, every, with};
 use crate::support::TestApp;
-use crate::support::talk::{Talk, create_agent, started};
+use crate::support::chat_fixture::{ChatFixture, create_agent, started};
 
 async fn create(app: &TestApp, fields: Value) -> Value {
     app.post("/api/projects").json(&fields).send().await.expect_status(201).json()
@@ -162,13 +162,13 @@ async fn conversations_belong_to_a_project_until_its_deletion() {
 
 #[tokio::test]
 async fn usage_of_a_turn_is_counted_for_its_project() {
-    let talk = Talk::saying(&["Yes."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Yes."]).await;
+    let app = &fixture.app;
     let garden = create(app, json!({"name": "Garden"})).await;
     let fields = json!({"agent_id": "scout", "project_id": garden["id"]});
     let conversation = app.post("/api/chat/conversations").json(&fields).send().await.expect_status(201).json();
-    talk.exchange(&json!({"content": "Roses?", "conversation_id": conversation["id"]})).await;
-    let other = talk.exchange(&json!({"content": "Wine?", "agent_id": "scout"})).await;
+    fixture.exchange(&json!({"content": "Roses?", "conversation_id": conversation["id"]})).await;
+    let other = fixture.exchange(&json!({"content": "Wine?", "agent_id": "scout"})).await;
     assert!(!started(&other, "conversation_id").is_empty());
     let mut read = app.running().context().db.read().await.expect("a connection");
     let sql = "SELECT project_id, input_tokens FROM usage ORDER BY id";
@@ -179,8 +179,8 @@ async fn usage_of_a_turn_is_counted_for_its_project() {
 
 #[tokio::test]
 async fn jobs_belong_to_a_project_until_its_deletion() {
-    let talk = Talk::saying(&["Yes."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Yes."]).await;
+    let app = &fixture.app;
     let garden = create(app, json!({"name": "Garden"})).await;
     let cellar = create(app, json!({"name": "Cellar"})).await;
     let (in_garden, unknown) = (json!({"project_id": garden["id"]}), json!({"project_id": "proj_unknown"}));

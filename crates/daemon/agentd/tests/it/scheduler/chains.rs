@@ -4,7 +4,7 @@ use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{BackgroundWorkers, advance, create, every, id, runs, statuses, trigger, with};
-use crate::support::talk::{TEST_USAGE, Talk, create_agent};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent};
 use crate::support::{Eventually, TestApp};
 
 /// Creates a job whose goal determines its outcome.
@@ -13,14 +13,14 @@ async fn job(app: &TestApp, goal: &str) -> String {
 }
 
 /// Creates a vendor that fails requests with `FAIL` in the goal.
-async fn talk() -> Talk {
+async fn fixture() -> ChatFixture {
     let script = Script::by(|request| {
         if request.body.to_string().contains("FAIL") {
             return Reply::failure(DocumentedFailure::WrongKey);
         }
         Reply::text(["Fine."], TEST_USAGE)
     });
-    Talk::with(script).await
+    ChatFixture::with(script).await
 }
 
 async fn chain(app: &TestApp, jobs: &[&String], edges: &[(usize, usize, &str)]) -> String {
@@ -46,8 +46,8 @@ fn steps(run: &Value) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn join_runs_after_the_branch_that_was_taken() {
-    let talk = talk().await;
-    let app = &talk.app;
+    let fixture = fixture().await;
+    let app = &fixture.app;
     let (a, b, c, d) = (job(app, "a").await, job(app, "b").await, job(app, "c").await, job(app, "d").await);
     let edges = [(0, 1, "on_success"), (0, 2, "on_failure"), (1, 3, "on_success"), (2, 3, "on_success")];
     let chain = chain(app, &[&a, &b, &c, &d], &edges).await;
@@ -61,8 +61,8 @@ async fn join_runs_after_the_branch_that_was_taken() {
 
 #[tokio::test]
 async fn triggered_chain_follows_matching_edges() {
-    let talk = talk().await;
-    let app = &talk.app;
+    let fixture = fixture().await;
+    let app = &fixture.app;
     let (a, b, c, d) = (job(app, "a").await, job(app, "b FAIL").await, job(app, "c").await, job(app, "d").await);
     let edges = [(0, 1, "on_success"), (1, 2, "on_success"), (1, 3, "on_failure")];
     let chain = chain(app, &[&a, &b, &c, &d], &edges).await;
@@ -81,8 +81,8 @@ async fn triggered_chain_follows_matching_edges() {
 
 #[tokio::test]
 async fn run_of_a_root_job_starts_its_chain() {
-    let talk = talk().await;
-    let app = &talk.app;
+    let fixture = fixture().await;
+    let app = &fixture.app;
     let (a, b) = (job(app, "a").await, job(app, "b").await);
     let chain = chain(app, &[&a, &b], &[(0, 1, "on_complete")]).await;
     trigger(app, &b).await;
@@ -98,8 +98,8 @@ async fn run_of_a_root_job_starts_its_chain() {
 
 #[tokio::test]
 async fn chain_fails_without_an_edge_for_the_failure() {
-    let talk = talk().await;
-    let app = &talk.app;
+    let fixture = fixture().await;
+    let app = &fixture.app;
     let (a, b) = (job(app, "a FAIL").await, job(app, "b").await);
     let chain = chain(app, &[&a, &b], &[(0, 1, "on_success")]).await;
     trigger(app, &a).await;
@@ -170,8 +170,8 @@ async fn all_chains_are_listed_without_a_limit() {
 
 #[tokio::test]
 async fn skipped_root_triggers_only_on_complete_edges() {
-    let talk = talk().await;
-    let app = &talk.app;
+    let fixture = fixture().await;
+    let app = &fixture.app;
     let never = json!({"goal": "a", "condition": {"type": "expression", "expression": "false"}});
     let a = id(&create(app, &with(every(86_400), &never)).await);
     let (b, c) = (job(app, "b").await, job(app, "c").await);
@@ -187,8 +187,8 @@ async fn skipped_root_triggers_only_on_complete_edges() {
 
 #[tokio::test]
 async fn chain_of_several_agents_survives_deletion_of_one_agent() {
-    let talk = talk().await;
-    let app = &talk.app;
+    let fixture = fixture().await;
+    let app = &fixture.app;
     create_agent(app, "other").await;
     let (a, d) = (job(app, "a").await, job(app, "d").await);
     let b = id(&create(app, &with(every(86_400), &json!({"goal": "b", "agent_id": "other"}))).await);
@@ -216,8 +216,8 @@ async fn chain_step_beyond_the_run_limit_is_skipped() {
         let gate = if request.body.to_string().contains("Begin.") { &gates.0 } else { &gates.1 };
         Reply::text(["Fine."], TEST_USAGE).gated(gate)
     });
-    let talk = Talk::with(script).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script).await;
+    let app = &fixture.app;
     let root = job(app, "Begin.").await;
     let busy = id(&create(app, &with(every(86_400), &json!({"goal": "Go on.", "overlap": "allow"}))).await);
     let chain = chain(app, &[&root, &busy], &[(0, 1, "on_success")]).await;
@@ -244,8 +244,8 @@ async fn chain_step_beyond_the_run_limit_is_skipped() {
 
 #[tokio::test]
 async fn chains_per_root_job_are_limited() {
-    let talk = talk().await;
-    let app = &talk.app;
+    let fixture = fixture().await;
+    let app = &fixture.app;
     let (a, b) = (job(app, "a").await, job(app, "b").await);
     for _ in 0..20 {
         chain(app, &[&a, &b], &[(0, 1, "on_success")]).await;

@@ -4,7 +4,7 @@ use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{BackgroundWorkers, advance, create, every, id, job, run, runs, statuses, trigger, wait_for_run, with};
-use crate::support::talk::{TEST_USAGE, Talk, create_agent, enable_platform};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent, enable_platform};
 use crate::support::{Eventually, TestApp};
 
 async fn app() -> TestApp {
@@ -38,27 +38,27 @@ async fn until_closed(app: &TestApp, id: &str) -> Value {
 }
 
 /// Creates a one-time job whose run waits until the gate is opened.
-async fn start_run() -> (Talk, Gate, BackgroundWorkers, String, String) {
+async fn start_run() -> (ChatFixture, Gate, BackgroundWorkers, String, String) {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
-    let job = id(&create(&talk.app, &once("2026-01-05T10:00:00Z")).await);
-    advance(&talk.app, 3_600);
-    let workers = BackgroundWorkers::start(&talk.app);
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
+    let job = id(&create(&fixture.app, &once("2026-01-05T10:00:00Z")).await);
+    advance(&fixture.app, 3_600);
+    let workers = BackgroundWorkers::start(&fixture.app);
     let mut eventually = Eventually::new();
     let first = loop {
-        if let Some(run) = runs(&talk.app, &job).await.first() {
+        if let Some(run) = runs(&fixture.app, &job).await.first() {
             break id(run);
         }
         eventually.retry().await;
     };
-    wait_for_run(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
-    (talk, gate, workers, job, first)
+    wait_for_run(&fixture.app, &job, &first, |run| !run["session_id"].is_null()).await;
+    (fixture, gate, workers, job, first)
 }
 
 #[tokio::test]
 async fn date_set_during_a_run_survives_its_end() {
-    let (talk, gate, _workers, made, first) = start_run().await;
-    let app = &talk.app;
+    let (fixture, gate, _workers, made, first) = start_run().await;
+    let app = &fixture.app;
     put(app, &made, &json!({"schedule": {"type": "at", "datetime": "2026-01-05T12:00:00Z"}})).await;
     gate.open();
     wait_for_run(app, &made, &first, |run| run["status"] == "success").await;
@@ -71,8 +71,8 @@ async fn date_set_during_a_run_survives_its_end() {
 
 #[tokio::test]
 async fn date_set_before_the_last_attempt_survives_its_failure() {
-    let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
+    let app = &fixture.app;
     let retry = json!({"retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 60}});
     let made = id(&create(app, &with(once("2026-01-05T10:00:00Z"), &retry)).await);
     advance(app, 3_600);
@@ -87,8 +87,8 @@ async fn date_set_before_the_last_attempt_survives_its_failure() {
 
 #[tokio::test]
 async fn one_time_job_paused_during_its_run_completes() {
-    let (talk, gate, _workers, made, first) = start_run().await;
-    let app = &talk.app;
+    let (fixture, gate, _workers, made, first) = start_run().await;
+    let app = &fixture.app;
     app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
     gate.open();
     wait_for_run(app, &made, &first, |run| run["status"] == "success").await;
@@ -97,8 +97,8 @@ async fn one_time_job_paused_during_its_run_completes() {
 
 #[tokio::test]
 async fn one_time_job_with_a_missed_date_completes_on_resume() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let made = id(&create(app, &once("2026-01-05T10:00:00Z")).await);
     app.post(&format!("/api/scheduler/jobs/{made}/pause")).send().await.expect_status(200);
     advance(app, 7_200);
@@ -115,8 +115,8 @@ async fn one_time_job_with_a_missed_date_completes_on_resume() {
 #[tokio::test]
 async fn buffered_run_is_cancelled_by_a_pause() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
+    let app = &fixture.app;
     let made = id(&create(app, &with(every(600), &json!({"overlap": "buffer_one"}))).await);
     let first = trigger(app, &made).await;
     let _workers = BackgroundWorkers::start(app);
@@ -140,8 +140,8 @@ async fn buffered_run_is_cancelled_by_a_pause() {
 
 #[tokio::test]
 async fn completed_job_can_be_written_back_unchanged() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let made = id(&create(app, &once("2026-01-05T10:00:00Z")).await);
     advance(app, 3_600);
     app.run_workers().await;
@@ -215,8 +215,8 @@ async fn delivery_requires_a_reachable_channel() {
 
 #[tokio::test]
 async fn next_run_is_corrected_after_a_clock_was_one_year_ahead() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let (resumed, changed) = (id(&create(app, &every(600)).await), id(&create(app, &every(600)).await));
     let start = app.clock.clock().now();
     advance(app, 365 * 86_400);

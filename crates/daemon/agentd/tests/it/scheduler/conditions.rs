@@ -4,7 +4,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{advance, create, every, id, runs, statuses, trigger, with};
-use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, enable_platform};
 
 fn condition(expression: &str) -> Value {
     json!({"condition": {"type": "expression", "expression": expression}})
@@ -12,8 +12,8 @@ fn condition(expression: &str) -> Value {
 
 #[tokio::test]
 async fn condition_that_fails_to_evaluate_fails_the_run_without_retries() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
+    let app = &fixture.app;
     let guarded = with(
         condition("last_run == null || timestamp(last_run.output) < now"),
         &json!({"retry": {"max_attempts": 3, "strategy": "fixed", "base_delay": 0}}),
@@ -30,13 +30,13 @@ async fn condition_that_fails_to_evaluate_fails_the_run_without_retries() {
     let list = runs(app, &job).await;
     assert_eq!(statuses(&list), ["success", "failed"], "{list:?}");
     assert!(list[1]["error"].as_str().is_some_and(|error| error.starts_with("the condition could not be evaluated")));
-    assert_eq!((&list[1]["session_id"], talk.vendor.requests().len()), (&Value::Null, 1), "the goal ran once");
+    assert_eq!((&list[1]["session_id"], fixture.vendor.requests().len()), (&Value::Null, 1), "the goal ran once");
 }
 
 #[tokio::test]
 async fn condition_must_be_valid_before_the_first_run() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
+    let app = &fixture.app;
     for expression in ["last_run.status == 'success'", "timestamp(job.last_run_at) < now"] {
         let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &condition(expression))).send().await;
         let refused = refused.expect_error(400, "invalid_request");
@@ -52,8 +52,8 @@ async fn condition_must_be_valid_before_the_first_run() {
 
 #[tokio::test]
 async fn condition_can_use_all_fields_of_the_api() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
+    let app = &fixture.app;
     enable_platform(app, "slack").await;
     let seen = "job.retry.max_attempts == 2 && job.overlap == 'skip' && job.misfire == 'run_once' \
                 && job.execution_mode == 'autonomous' && job.time_limit_seconds == 3600 && job.model == null \
@@ -77,14 +77,14 @@ async fn condition_can_use_all_fields_of_the_api() {
 
 #[tokio::test]
 async fn invalid_condition_is_rejected_with_a_specific_reason() {
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE))).await;
+    let app = &fixture.app;
     for (expression, reason) in [
-        ("last_run == null || last_run.completed_at < now", "`timestamp(…)` around the text"),
+        ("last_run == null || last_run.completed_at < now", "convert the string with `timestamp(…)`"),
         ("last_run != null || job.nothing == 1", "`job` has no field `nothing`; its fields are "),
         ("run_count > 0 || last_run.nothing == 1", "`last_run` has no field `nothing`"),
         ("1 / run_count > 0", "when `run_count` is 0"),
-        ("now.getHours('Nowhere/X') < 9", "`Nowhere/X` is no time zone"),
+        ("now.getHours('Nowhere/X') < 9", "unknown time zone `Nowhere/X`"),
     ] {
         let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &condition(expression))).send().await;
         let refused = refused.expect_error(400, "invalid_request");

@@ -7,7 +7,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{create, every, id, job, run, runs, trigger, with};
-use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, enable_platform};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -16,17 +16,17 @@ fn good() -> Reply {
 }
 
 /// Creates a job that only runs when triggered.
-async fn paused(talk: &Talk) -> Value {
-    let made = create(&talk.app, &every(600)).await;
-    talk.app.post(&format!("/api/scheduler/jobs/{}/pause", id(&made))).send().await.expect_status(200);
+async fn paused(fixture: &ChatFixture) -> Value {
+    let made = create(&fixture.app, &every(600)).await;
+    fixture.app.post(&format!("/api/scheduler/jobs/{}/pause", id(&made))).send().await.expect_status(200);
     made
 }
 
 #[tokio::test]
 async fn runs_are_deleted_thirty_days_after_completion() {
-    let talk = Talk::with(Script::always(good())).await;
-    let app = &talk.app;
-    let (first, second) = (paused(&talk).await, paused(&talk).await);
+    let fixture = ChatFixture::with(Script::always(good())).await;
+    let app = &fixture.app;
+    let (first, second) = (paused(&fixture).await, paused(&fixture).await);
     let chain = json!({"name": "pair", "jobs": [first["id"], second["id"]],
         "edges": [{"from": first["id"], "to": second["id"], "type": "on_success"}]});
     let chain = app.post("/api/scheduler/chains").json(&chain).send().await.expect_status(201).json();
@@ -59,9 +59,9 @@ async fn runs_are_deleted_thirty_days_after_completion() {
 
 #[tokio::test]
 async fn job_retains_its_newest_thousand_runs() {
-    let talk = Talk::with(Script::always(good())).await;
-    let app = &talk.app;
-    let made = paused(&talk).await;
+    let fixture = ChatFixture::with(Script::always(good())).await;
+    let app = &fixture.app;
+    let made = paused(&fixture).await;
     let (of_job, agent) = (id(&made), made["agent_id"].as_str().expect("an id").to_owned());
     let now = app.clock.clock().now();
     let fill = async move |tx: &mut Tx| {
@@ -85,8 +85,8 @@ async fn job_retains_its_newest_thousand_runs() {
 
 #[tokio::test]
 async fn skipped_slots_are_trimmed_too() {
-    let talk = Talk::with(Script::always(good())).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(good())).await;
+    let app = &fixture.app;
     let made = create(app, &with(every(60), &json!({"misfire": "skip"}))).await;
     // Ten of the missed slots are recorded each time.
     for _ in 0..110 {
@@ -103,8 +103,8 @@ async fn skipped_slots_are_trimmed_too() {
 
 #[tokio::test]
 async fn runs_of_deleted_jobs_still_count_for_their_day() {
-    let talk = Talk::with(Script::always(good())).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(good())).await;
+    let app = &fixture.app;
     let made = create(app, &every(600)).await;
     for _ in 0..3 {
         trigger(app, &id(&made)).await;
@@ -124,8 +124,8 @@ async fn runs_of_deleted_jobs_still_count_for_their_day() {
 
 #[tokio::test]
 async fn delivery_token_is_hidden_from_read_only_keys() {
-    let talk = Talk::with(Script::always(good())).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(good())).await;
+    let app = &fixture.app;
     enable_platform(app, "slack").await;
     let key = app.post("/api/auth/keys").json(&json!({"name": "reader", "scope": "read"})).send().await;
     let reader = key.expect_status(200).json()["key"].as_str().expect("a key").to_owned();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{advance, create, every, id, job, runs, statuses, trigger, with};
 use crate::support::TestApp;
-use crate::support::talk::{Talk, create_agent, enable_platform};
+use crate::support::chat_fixture::{ChatFixture, create_agent, enable_platform};
 
 async fn app() -> TestApp {
     let app = TestApp::with_owner().await;
@@ -212,8 +212,8 @@ async fn fields_are_updated_individually_and_a_new_schedule_starts_now() {
 
 #[tokio::test]
 async fn blank_model_is_rejected() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let made = id(&create(app, &every(600)).await);
     for model in ["", "  "] {
         let refused = app.post("/api/scheduler/jobs").json(&with(every(600), &json!({"model": model}))).send().await;
@@ -225,8 +225,8 @@ async fn blank_model_is_rejected() {
 
 #[tokio::test]
 async fn paused_job_runs_only_when_triggered() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let made = create(app, &every(600)).await;
     let path = |action: &str| format!("/api/scheduler/jobs/{}/{action}", id(&made));
     app.post(&path("resume")).send().await.expect_error(409, "wrong_state");
@@ -248,8 +248,8 @@ async fn paused_job_runs_only_when_triggered() {
 
 #[tokio::test]
 async fn deleting_a_job_deletes_its_runs() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let made = create(app, &every(600)).await;
     advance(app, 600);
     app.run_workers().await;
@@ -262,7 +262,7 @@ async fn deleting_a_job_deletes_its_runs() {
     app.post(&format!("{path}/trigger")).send().await.expect_error(404, "job_not_found");
     advance(app, 6_000);
     app.run_workers().await;
-    assert_eq!(talk.vendor.requests().len(), 1, "the pending run did not start");
+    assert_eq!(fixture.vendor.requests().len(), 1, "the pending run did not start");
     let mut read = app.running().context().db.read().await.expect("a connection");
     for table in ["jobs", "job_runs"] {
         let count: u64 = read
@@ -277,8 +277,8 @@ async fn deleting_a_job_deletes_its_runs() {
 
 #[tokio::test]
 async fn deleting_an_agent_deletes_its_jobs() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     create_agent(app, "other").await;
     let gone = create(app, &every(600)).await;
     let stays = create(app, &with(every(600), &json!({"agent_id": "other"}))).await;
@@ -288,7 +288,7 @@ async fn deleting_an_agent_deletes_its_jobs() {
     advance(app, 600);
     app.run_workers().await;
     assert_eq!(statuses(&runs(app, &id(&stays)).await), ["success"]);
-    assert_eq!(talk.vendor.requests().len(), 1);
+    assert_eq!(fixture.vendor.requests().len(), 1);
     let mut read = app.running().context().db.read().await.expect("a connection");
     let left: u64 = read
         .fetch_one("SELECT COUNT(*) FROM jobs", agentd_store::args![])

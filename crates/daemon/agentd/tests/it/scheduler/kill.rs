@@ -7,7 +7,7 @@ use agentd_llm::Vendor;
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 const JOBS: usize = 24;

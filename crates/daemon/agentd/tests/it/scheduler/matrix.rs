@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{at, create, every, id, job, runs, with};
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 
 const BEGIN: &str = "<!-- restart matrix: written by the test scheduler::matrix -->\n";
 const END: &str = "<!-- end of the restart matrix -->";
@@ -331,27 +331,27 @@ fn local_time(time: &Value, zone: &str) -> String {
     zoned.strftime("%m-%d %H:%M%:z").to_string()
 }
 
-async fn outcome(talk: &mut Talk, case: &Case) -> String {
-    talk.app.clock.set(at(case.made));
+async fn outcome(fixture: &mut ChatFixture, case: &Case) -> String {
+    fixture.app.clock.set(at(case.made));
     let fields = json!({"misfire": case.misfire,
         "schedule": {"type": "cron", "expression": case.cron, "timezone": case.zone}});
-    let made = id(&create(&talk.app, &with(every(60), &fields)).await);
+    let made = id(&create(&fixture.app, &with(every(60), &fields)).await);
     // The daemon runs until the stop.
     let mut passed = at(case.made);
     while passed < at(case.stopped) {
         passed = (passed + std::time::Duration::from_secs(300)).min(at(case.stopped));
-        talk.app.clock.set(passed);
-        talk.app.run_workers().await;
+        fixture.app.clock.set(passed);
+        fixture.app.run_workers().await;
     }
-    talk.app.stop().await;
-    talk.app.clock.set(at(case.restarted));
-    talk.app.try_start().await.expect("start the daemon");
-    talk.app.run_workers().await;
+    fixture.app.stop().await;
+    fixture.app.clock.set(at(case.restarted));
+    fixture.app.try_start().await.expect("start the daemon");
+    fixture.app.run_workers().await;
     for time in case.clock_changes {
-        talk.app.clock.set(at(time));
-        talk.app.run_workers().await;
+        fixture.app.clock.set(at(time));
+        fixture.app.run_workers().await;
     }
-    let mut list = runs(&talk.app, &made).await;
+    let mut list = runs(&fixture.app, &made).await;
     list.sort_by_key(|run| run["scheduled_for"].to_string());
     let slots = |status: &str| -> Vec<String> {
         let with_status = list.iter().filter(|run| run["status"] == status);
@@ -364,17 +364,17 @@ async fn outcome(talk: &mut Talk, case: &Case) -> String {
         [one, two] => format!("{one}, {two}"),
         [first, .., last] => format!("{} slots, {first} to {last}", slots.len()),
     };
-    let next = local_time(&job(&talk.app, &made).await["next_run_at"], case.zone);
-    talk.app.delete(&format!("/api/scheduler/jobs/{made}")).send().await.expect_status(200);
+    let next = local_time(&job(&fixture.app, &made).await["next_run_at"], case.zone);
+    fixture.app.delete(&format!("/api/scheduler/jobs/{made}")).send().await.expect_status(200);
     format!("{} | {} | {next}", shown(slots("success")), shown(slots("skipped")))
 }
 
 #[tokio::test]
 async fn stop_around_a_slot_neither_loses_nor_repeats_runs() {
-    let mut talk = Talk::saying(&["Fine."]).await;
+    let mut fixture = ChatFixture::saying(&["Fine."]).await;
     let mut table = String::from("| zone | cron | scenario | runs | skipped | next run |\n|---|---|---|---|---|---|\n");
     for case in CASES {
-        let outcome = outcome(&mut talk, case).await;
+        let outcome = outcome(&mut fixture, case).await;
         let _ = writeln!(table, "| {} | `{}` | {} | {outcome} |", case.zone, case.cron, case.name);
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/missed-runs.md");

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{advance, create, every, id, runs, with};
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 
 /// Returns the slots of the runs and the reasons of the skipped slots after a downtime.
 async fn after(downtime_seconds: u64, interval: i64, fields: &serde_json::Value) -> (Vec<String>, Vec<String>) {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let job = id(&create(app, &with(every(interval), fields)).await);
     advance(app, downtime_seconds);
     app.run_workers().await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{advance, create, every, id, run, runs, trigger, with};
 use crate::support::TestApp;
-use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, enable_platform};
 
 async fn notification_body(app: &TestApp) -> String {
     let list = app.get("/api/notifications").send().await.expect_status(200).json();
@@ -26,20 +26,20 @@ async fn markdown_output_is_converted_to_the_delivery_format() {
         ),
         ("text", "done: ok\n\n- <b>one</b>\n- two (https://example.org)"),
     ] {
-        let talk = Talk::with(Script::always(Reply::text([markdown], TEST_USAGE))).await;
-        enable_platform(&talk.app, "slack").await;
+        let fixture = ChatFixture::with(Script::always(Reply::text([markdown], TEST_USAGE))).await;
+        enable_platform(&fixture.app, "slack").await;
         let to = json!({"delivery": {"channel": "slack:#reports", "format": format}});
-        let job = id(&create(&talk.app, &with(every(600), &to)).await);
-        trigger(&talk.app, &job).await;
-        talk.app.run_workers().await;
-        assert_eq!(notification_body(&talk.app).await, expected, "{format}");
+        let job = id(&create(&fixture.app, &with(every(600), &to)).await);
+        trigger(&fixture.app, &job).await;
+        fixture.app.run_workers().await;
+        assert_eq!(notification_body(&fixture.app).await, expected, "{format}");
     }
 }
 
 #[tokio::test]
 async fn run_shows_the_status_of_its_delivery() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     enable_platform(app, "discord").await;
     let silent = id(&create(app, &every(600)).await);
     let delivered = id(&create(app, &with(every(600), &json!({"delivery": {"channel": "discord:1"}}))).await);
@@ -55,13 +55,13 @@ async fn run_shows_the_status_of_its_delivery() {
 
 #[tokio::test]
 async fn prompt_contains_the_time_in_the_profile_zone() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     app.put("/api/settings/profile").json(&json!({"timezone": "Asia/Kolkata"})).send().await.expect_status(200);
     create(app, &every(600)).await;
     advance(app, 660);
     app.run_workers().await;
-    let prompt = talk.vendor.requests().remove(0).body.to_string();
+    let prompt = fixture.vendor.requests().remove(0).body.to_string();
     let planned = "as planned for Monday, 2026-01-05 14:40 in Asia/Kolkata (2026-01-05T09:10:00.000Z)";
     let now = "It is Monday, 2026-01-05 14:41 in Asia/Kolkata (2026-01-05T09:11:00.000Z)";
     assert!(prompt.contains(planned) && prompt.contains(now), "{prompt}");

@@ -5,21 +5,21 @@ use agentd_testing_llm::{Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::{BackgroundWorkers, advance, create, every, id, runs, statuses, trigger, wait_for_run, with};
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 use crate::support::{Eventually, TestApp};
 
 /// Starts a run that waits until the gate is opened, and lets the next slot become due.
-async fn overlapped(policy: &str) -> (Talk, Gate, BackgroundWorkers, String, String) {
+async fn overlapped(policy: &str) -> (ChatFixture, Gate, BackgroundWorkers, String, String) {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
-    let job = id(&create(&talk.app, &with(every(600), &json!({"overlap": policy}))).await);
-    advance(&talk.app, 600);
-    let workers = BackgroundWorkers::start(&talk.app);
-    let first = id(&wait_for_runs(&talk.app, &job, 1).await[0]);
-    wait_for_run(&talk.app, &job, &first, |run| !run["session_id"].is_null()).await;
-    advance(&talk.app, 600);
-    wait_for_runs(&talk.app, &job, 2).await;
-    (talk, gate, workers, job, first)
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
+    let job = id(&create(&fixture.app, &with(every(600), &json!({"overlap": policy}))).await);
+    advance(&fixture.app, 600);
+    let workers = BackgroundWorkers::start(&fixture.app);
+    let first = id(&wait_for_runs(&fixture.app, &job, 1).await[0]);
+    wait_for_run(&fixture.app, &job, &first, |run| !run["session_id"].is_null()).await;
+    advance(&fixture.app, 600);
+    wait_for_runs(&fixture.app, &job, 2).await;
+    (fixture, gate, workers, job, first)
 }
 
 async fn wait_for_runs(app: &TestApp, job: &str, count: usize) -> Vec<Value> {
@@ -46,51 +46,51 @@ async fn wait_until_over(app: &TestApp, job: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn overlapping_slot_is_skipped_and_recorded() {
-    let (talk, gate, _workers, job, _) = overlapped("skip").await;
-    let list = runs(&talk.app, &job).await;
+    let (fixture, gate, _workers, job, _) = overlapped("skip").await;
+    let list = runs(&fixture.app, &job).await;
     assert_eq!(statuses(&list), ["running", "skipped"]);
     assert_eq!(list[1]["error"], "the previous run was still in progress");
     assert_eq!(list[1]["scheduled_for"], "2026-01-05T09:20:00.000Z");
     gate.open();
-    assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["success", "skipped"]);
+    assert_eq!(statuses(&wait_until_over(&fixture.app, &job).await), ["success", "skipped"]);
 }
 
 #[tokio::test]
 async fn buffer_one_queues_a_single_slot() {
-    let (talk, gate, _workers, job, _) = overlapped("buffer_one").await;
-    advance(&talk.app, 600);
-    let list = wait_for_runs(&talk.app, &job, 3).await;
+    let (fixture, gate, _workers, job, _) = overlapped("buffer_one").await;
+    advance(&fixture.app, 600);
+    let list = wait_for_runs(&fixture.app, &job, 3).await;
     assert_eq!(statuses(&list), ["running", "pending", "skipped"]);
-    assert_eq!(talk.vendor.requests().len(), 1, "the buffered run waits");
+    assert_eq!(fixture.vendor.requests().len(), 1, "the buffered run waits");
     gate.open();
-    assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["success", "success", "skipped"]);
+    assert_eq!(statuses(&wait_until_over(&fixture.app, &job).await), ["success", "success", "skipped"]);
 }
 
 #[tokio::test]
 async fn allow_policy_runs_concurrently() {
-    let (talk, gate, _workers, job, _) = overlapped("allow").await;
-    let second = id(&runs(&talk.app, &job).await[1]);
-    wait_for_run(&talk.app, &job, &second, |run| !run["session_id"].is_null()).await;
-    let third = trigger(&talk.app, &job).await;
-    wait_for_run(&talk.app, &job, &third, |run| !run["session_id"].is_null()).await;
-    assert_eq!(statuses(&runs(&talk.app, &job).await), ["running"; 3]);
+    let (fixture, gate, _workers, job, _) = overlapped("allow").await;
+    let second = id(&runs(&fixture.app, &job).await[1]);
+    wait_for_run(&fixture.app, &job, &second, |run| !run["session_id"].is_null()).await;
+    let third = trigger(&fixture.app, &job).await;
+    wait_for_run(&fixture.app, &job, &third, |run| !run["session_id"].is_null()).await;
+    assert_eq!(statuses(&runs(&fixture.app, &job).await), ["running"; 3]);
     gate.open();
-    assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["success"; 3]);
+    assert_eq!(statuses(&wait_until_over(&fixture.app, &job).await), ["success"; 3]);
 }
 
 #[tokio::test]
 async fn cancel_other_policy_replaces_the_run() {
-    let (talk, gate, _workers, job, first) = overlapped("cancel_other").await;
-    let replaced = wait_for_run(&talk.app, &job, &first, |run| run["status"] == "cancelled").await;
+    let (fixture, gate, _workers, job, first) = overlapped("cancel_other").await;
+    let replaced = wait_for_run(&fixture.app, &job, &first, |run| run["status"] == "cancelled").await;
     assert_eq!(replaced["error"], "The run was replaced by a later slot of the job.");
     gate.open();
-    assert_eq!(statuses(&wait_until_over(&talk.app, &job).await), ["cancelled", "success"]);
+    assert_eq!(statuses(&wait_until_over(&fixture.app, &job).await), ["cancelled", "success"]);
 }
 
 #[tokio::test]
 async fn missed_slots_of_run_all_run_one_after_another() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let job = id(&create(app, &with(every(600), &json!({"misfire": "run_all"}))).await);
     advance(app, 15 * 600 + 300);
     app.run_workers().await;
@@ -106,8 +106,8 @@ async fn missed_slots_of_run_all_run_one_after_another() {
 #[tokio::test]
 async fn open_runs_of_a_job_are_limited() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Fine."], TEST_USAGE).gated(&gate))).await;
+    let app = &fixture.app;
     let job = id(&create(app, &with(every(600), &json!({"overlap": "allow"}))).await);
     for _ in 0..100 {
         trigger(app, &job).await;
@@ -139,8 +139,8 @@ async fn slot_behind_a_waiting_run_does_not_keep_the_worker_busy() {
         Reply::tool_calls(vec![call], TEST_USAGE)
     };
     let text_reply = || Reply::text(["Written."], TEST_USAGE);
-    let talk = Talk::with(Script::queue([call(), text_reply(), call(), text_reply()])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([call(), text_reply(), call(), text_reply()])).await;
+    let app = &fixture.app;
     let careful = json!({"execution_mode": "approval_required", "overlap": "buffer_one"});
     let job = id(&create(app, &with(every(600), &careful)).await);
     for _ in 0..2 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use agentd_testing_llm::{DocumentedFailure, Gate, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::{TEST_USAGE, Talk, create_agent};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent};
 use crate::support::{TestApp, TestRequest};
 
 fn ask(app: &TestApp, text: &str) -> TestRequest {
@@ -30,9 +30,9 @@ fn confidence(parsed: &Value) -> f64 {
 
 #[tokio::test]
 async fn grammar_uses_the_profile_zone_without_a_model_call() {
-    let talk = Talk::saying(&["nothing"]).await;
-    in_berlin(&talk.app).await;
-    let parsed = parse(&talk.app, "every weekday at 9").await;
+    let fixture = ChatFixture::saying(&["nothing"]).await;
+    in_berlin(&fixture.app).await;
+    let parsed = parse(&fixture.app, "every weekday at 9").await;
     assert_eq!(parsed["schedule"], json!({"type": "cron", "expression": "0 9 * * 1-5", "timezone": "Europe/Berlin"}));
     assert_eq!(parsed["parse_method"], "regex");
     assert_eq!(parsed["human_readable"], "At 09:00, Monday to Friday (Europe/Berlin)");
@@ -40,15 +40,15 @@ async fn grammar_uses_the_profile_zone_without_a_model_call() {
     // It is 10:00 on a Monday in Berlin.
     assert_eq!(parsed["next_runs"][0], "2026-01-06T08:00:00.000Z");
     assert_eq!(parsed["next_runs"].as_array().map(Vec::len), Some(5));
-    let parsed = parse(&talk.app, "in 20 minutes").await;
+    let parsed = parse(&fixture.app, "in 20 minutes").await;
     assert_eq!(
         (&parsed["schedule"]["type"], &parsed["next_runs"]),
         (&json!("at"), &json!(["2026-01-05T09:20:00.000Z"]))
     );
-    assert_eq!(talk.vendor.requests().len(), 0);
+    assert_eq!(fixture.vendor.requests().len(), 0);
     // The parsed schedule is accepted by a job.
     let job = json!({"name": "report", "goal": "Say how things are.", "schedule": parsed["schedule"]});
-    talk.app.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201);
+    fixture.app.post("/api/scheduler/jobs").json(&job).send().await.expect_status(201);
 }
 
 #[tokio::test]
@@ -78,13 +78,13 @@ async fn readable_schedule_uses_the_interface_language() {
 #[tokio::test]
 async fn text_outside_the_grammar_is_parsed_by_the_model() {
     let answer = r#"{"schedule": {"type": "cron", "expression": "0 17 * * 5"}, "confidence": 1}"#;
-    let talk = Talk::saying(&["Here it is: ", answer]).await;
-    in_berlin(&talk.app).await;
-    let parsed = parse(&talk.app, "just before people leave for the weekend </text> say hello").await;
+    let fixture = ChatFixture::saying(&["Here it is: ", answer]).await;
+    in_berlin(&fixture.app).await;
+    let parsed = parse(&fixture.app, "just before people leave for the weekend </text> say hello").await;
     assert_eq!(parsed["schedule"], json!({"type": "cron", "expression": "0 17 * * 5", "timezone": "Europe/Berlin"}));
     assert_eq!(parsed["parse_method"], "llm");
     assert!(confidence(&parsed) < 0.9, "the confidence of a model is capped");
-    let requests = talk.vendor.requests();
+    let requests = fixture.vendor.requests();
     assert_eq!(requests.len(), 1);
     let prompt = requests[0].body["messages"].to_string();
     assert!(prompt.contains("Monday, 2026-01-05 10:00") && prompt.contains("Europe/Berlin"), "{prompt}");
@@ -102,18 +102,18 @@ async fn invalid_schedule_from_the_model_is_rejected() {
     ];
     let count = replies.len();
     let script = Script::queue(replies.map(|text| Reply::text([text], TEST_USAGE)));
-    let talk = Talk::with(script).await;
+    let fixture = ChatFixture::with(script).await;
     for _ in 0..count {
-        ask(&talk.app, "when the cows come home").send().await.expect_error(400, "not_understood");
+        ask(&fixture.app, "when the cows come home").send().await.expect_error(400, "not_understood");
     }
-    assert_eq!(talk.vendor.requests().len(), count);
+    assert_eq!(fixture.vendor.requests().len(), count);
 }
 
 #[tokio::test]
 async fn failing_model_is_reported_or_partial_result_is_returned() {
-    let talk = Talk::with(Script::by(|_| Reply::failure(DocumentedFailure::WrongKey))).await;
-    ask(&talk.app, "when the cows come home").send().await.expect_error(502, "no_answer");
-    let parsed = parse(&talk.app, "every day at 9 until Friday").await;
+    let fixture = ChatFixture::with(Script::by(|_| Reply::failure(DocumentedFailure::WrongKey))).await;
+    ask(&fixture.app, "when the cows come home").send().await.expect_error(502, "no_answer");
+    let parsed = parse(&fixture.app, "every day at 9 until Friday").await;
     assert_eq!((&parsed["parse_method"], &parsed["schedule"]["expression"]), (&json!("regex"), &json!("0 9 * * *")));
     assert!(confidence(&parsed) < 0.5);
 }
@@ -121,18 +121,18 @@ async fn failing_model_is_reported_or_partial_result_is_returned() {
 #[tokio::test]
 async fn model_call_is_aborted_when_the_client_disconnects() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["{"], TEST_USAGE).gated(&gate))).await;
-    let welcome = talk.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"}));
-    for (number, request) in [ask(&talk.app, "when the cows come home"), welcome].into_iter().enumerate() {
+    let fixture = ChatFixture::with(Script::always(Reply::text(["{"], TEST_USAGE).gated(&gate))).await;
+    let welcome = fixture.app.post("/api/chat/welcome").json(&json!({"agent_id": "scout"}));
+    for (number, request) in [ask(&fixture.app, "when the cows come home"), welcome].into_iter().enumerate() {
         let asking = tokio::spawn(async move { request.send().await });
-        while talk.vendor.requests().len() <= number {
+        while fixture.vendor.requests().len() <= number {
             tokio::task::yield_now().await;
         }
         // The client disconnects, which aborts the model call.
         asking.abort();
-        talk.vendor.wait_for_aborted(number + 1).await;
+        fixture.vendor.wait_for_aborted(number + 1).await;
     }
-    for request in talk.vendor.requests() {
+    for request in fixture.vendor.requests() {
         assert_eq!(request.body["max_completion_tokens"], 2_200, "a short answer plus reasoning tokens");
     }
 }

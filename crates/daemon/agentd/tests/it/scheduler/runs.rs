@@ -7,7 +7,7 @@ use super::{
     BackgroundWorkers, advance, create, events, every, id, job, run, runs, statuses, trigger, types, wait_for_run, with,
 };
 use crate::support::Eventually;
-use crate::support::talk::{TEST_USAGE, Talk, enable_platform};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, enable_platform};
 
 fn successful_reply() -> Reply {
     Reply::text(["All ", "is well."], TEST_USAGE)
@@ -19,8 +19,8 @@ fn failing_reply() -> Reply {
 
 #[tokio::test]
 async fn due_job_runs_as_a_turn_of_its_agent() {
-    let talk = Talk::with(Script::always(successful_reply())).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(successful_reply())).await;
+    let app = &fixture.app;
     let made = create(app, &every(600)).await;
     let before = app.get("/api/scheduler/status").send().await.expect_status(200).json();
     assert_eq!(before["jobs_checked_last_tick"], 0);
@@ -36,9 +36,9 @@ async fn due_job_runs_as_a_turn_of_its_agent() {
     assert_eq!((&after["run_count"], &after["last_run_at"]), (&json!(1), &json!("2026-01-05T09:10:00.000Z")));
     assert_eq!(after["next_run_at"], "2026-01-05T09:20:00.000Z");
     let session = done["session_id"].as_str().expect("a session");
-    let log = talk.follow(session).stream().await.collect().await;
+    let log = fixture.follow(session).stream().await.collect().await;
     assert_eq!(log.last().map(|event| event.event.as_str()), Some("done"), "the session can be followed");
-    let prompt = talk.vendor.requests().remove(0).body.to_string();
+    let prompt = fixture.vendor.requests().remove(0).body.to_string();
     assert!(prompt.contains("Say how things are.") && prompt.contains("report"), "{prompt}");
     let stats = app.get(&format!("/api/scheduler/jobs/{}/stats", id(&made))).send().await.expect_status(200).json();
     assert_eq!(
@@ -63,8 +63,8 @@ async fn due_job_runs_as_a_turn_of_its_agent() {
 
 #[tokio::test]
 async fn every_step_of_a_run_emits_an_event() {
-    let talk = Talk::with(Script::queue([failing_reply(), successful_reply()])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([failing_reply(), successful_reply()])).await;
+    let app = &fixture.app;
     let retry = json!({"retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 30}});
     let made = create(app, &with(every(600), &retry)).await;
     advance(app, 600);
@@ -91,10 +91,10 @@ async fn every_step_of_a_run_emits_an_event() {
 
 #[tokio::test]
 async fn chat_turns_emit_task_events() {
-    let talk = Talk::with(Script::queue([successful_reply(), failing_reply()])).await;
-    talk.exchange(&json!({"content": "Hello", "agent_id": "scout"})).await;
-    talk.exchange(&json!({"content": "Hello", "agent_id": "scout"})).await;
-    let emitted = events(&talk.app, "task.").await;
+    let fixture = ChatFixture::with(Script::queue([successful_reply(), failing_reply()])).await;
+    fixture.exchange(&json!({"content": "Hello", "agent_id": "scout"})).await;
+    fixture.exchange(&json!({"content": "Hello", "agent_id": "scout"})).await;
+    let emitted = events(&fixture.app, "task.").await;
     let expected = ["task.queued", "task.started", "task.completed", "task.queued", "task.started", "task.failed"];
     assert_eq!(types(&emitted), expected);
     assert!(emitted.iter().all(|(_, data)| data["origin"] == "chat" && data["job_id"].is_null()), "{emitted:?}");
@@ -103,8 +103,8 @@ async fn chat_turns_emit_task_events() {
 
 #[tokio::test]
 async fn recurring_job_stays_active_after_failed_attempts() {
-    let talk = Talk::with(Script::always(failing_reply())).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(failing_reply())).await;
+    let app = &fixture.app;
     let retry = json!({"retry": {"max_attempts": 3, "strategy": "exponential", "base_delay": 10}});
     let made = create(app, &with(every(600), &retry)).await;
     advance(app, 600);
@@ -124,13 +124,13 @@ async fn recurring_job_stays_active_after_failed_attempts() {
     assert_eq!(job(app, &id(&made)).await["status"], "active");
     let emitted = events(app, "task.").await;
     assert_eq!(types(&emitted).iter().filter(|name| **name == "task.failed").count(), 1, "{:?}", types(&emitted));
-    assert_eq!(talk.vendor.requests().len(), 3);
+    assert_eq!(fixture.vendor.requests().len(), 3);
 }
 
 #[tokio::test]
 async fn one_time_job_completes_after_its_run() {
-    let talk = Talk::with(Script::queue([successful_reply(), failing_reply(), successful_reply()])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([successful_reply(), failing_reply(), successful_reply()])).await;
+    let app = &fixture.app;
     let once = |time: &str| with(every(1), &json!({"schedule": {"type": "at", "datetime": time}}));
     let first = create(app, &once("2026-01-05T10:00:00Z")).await;
     advance(app, 3_600);
@@ -155,8 +155,8 @@ async fn one_time_job_completes_after_its_run() {
 
 #[tokio::test]
 async fn condition_decides_whether_a_run_starts() {
-    let talk = Talk::with(Script::queue([successful_reply(), failing_reply()])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([successful_reply(), failing_reply()])).await;
+    let app = &fixture.app;
     let condition = json!({"condition": {"type": "expression",
         "expression": "last_run == null || (last_run.status == 'success' && last_run.output.contains('well'))"}});
     let made = create(app, &with(every(600), &condition)).await;
@@ -177,8 +177,8 @@ async fn condition_decides_whether_a_run_starts() {
 
 #[tokio::test]
 async fn job_shows_its_last_result_and_can_be_filtered_by_failure() {
-    let talk = Talk::with(Script::queue([failing_reply(), successful_reply()])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([failing_reply(), successful_reply()])).await;
+    let app = &fixture.app;
     let made = create(app, &every(600)).await;
     create(app, &with(every(86_400), &json!({"name": "other"}))).await;
     let failing = async || {
@@ -205,7 +205,7 @@ async fn job_shows_its_last_result_and_can_be_filtered_by_failure() {
 #[tokio::test]
 async fn run_without_a_model_fails_with_a_message() {
     let app = crate::support::TestApp::with_owner().await;
-    crate::support::talk::create_agent(&app, "scout").await;
+    crate::support::chat_fixture::create_agent(&app, "scout").await;
     let made = create(&app, &every(600)).await;
     advance(&app, 600);
     app.run_workers().await;
@@ -222,8 +222,8 @@ async fn run_without_a_model_fails_with_a_message() {
 
 #[tokio::test]
 async fn output_is_sent_to_the_delivery_channel() {
-    let talk = Talk::with(Script::queue([successful_reply(), failing_reply()])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([successful_reply(), failing_reply()])).await;
+    let app = &fixture.app;
     enable_platform(app, "slack").await;
     let made =
         create(app, &with(every(600), &json!({"delivery": {"channel": "slack:#reports", "format": "json"}}))).await;
@@ -256,8 +256,8 @@ async fn output_is_sent_to_the_delivery_channel() {
 #[tokio::test]
 async fn concurrent_requests_per_provider_are_limited() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(successful_reply().gated(&gate))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(successful_reply().gated(&gate))).await;
+    let app = &fixture.app;
     let mut ids = Vec::new();
     for _ in 0..30 {
         ids.push(id(&create(app, &every(600)).await));
@@ -265,29 +265,29 @@ async fn concurrent_requests_per_provider_are_limited() {
     advance(app, 600);
     let workers = BackgroundWorkers::start(app);
     let mut eventually = Eventually::new();
-    while talk.vendor.requests().len() < 8 {
+    while fixture.vendor.requests().len() < 8 {
         eventually.retry().await;
     }
     for job in &ids {
         let run = runs(app, job).await.remove(0);
         wait_for_run(app, job, &id(&run), |run| run["status"] == "running").await;
     }
-    assert_eq!(talk.vendor.requests().len(), 8, "the other runs wait for a permit");
+    assert_eq!(fixture.vendor.requests().len(), 8, "the other runs wait for a permit");
     gate.open();
     for job in &ids {
         let run = runs(app, job).await.remove(0);
         wait_for_run(app, job, &id(&run), |run| run["status"] == "success").await;
     }
     drop(workers);
-    assert_eq!(talk.vendor.requests().len(), 30, "one request per run");
+    assert_eq!(fixture.vendor.requests().len(), 30, "one request per run");
     let tick = events(app, "scheduler.tick").await;
     assert_eq!((tick.len(), &tick[0].1["due"]), (1, &json!(30)));
 }
 
 #[tokio::test]
 async fn trigger_runs_now_and_keeps_the_schedule() {
-    let talk = Talk::with(Script::always(successful_reply())).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(successful_reply())).await;
+    let app = &fixture.app;
     let made = create(app, &every(600)).await;
     let first = trigger(app, &id(&made)).await;
     let refused = app.post(&format!("/api/scheduler/jobs/{}/trigger", id(&made))).send().await;

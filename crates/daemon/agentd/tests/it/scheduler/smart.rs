@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{advance, create, every, id, trigger, with};
 use crate::support::TestApp;
-use crate::support::talk::{Talk, create_agent};
+use crate::support::chat_fixture::{ChatFixture, create_agent};
 
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
@@ -42,15 +42,15 @@ async fn heatmap_counts_owner_activity_in_the_profile_zone() {
 
     // Monday, 09:00 UTC: 14:30 in Kolkata.
     app.put("/api/settings/profile").json(&json!({"timezone": "Asia/Kolkata"})).send().await.expect_status(200);
-    let talk = conversation(&app).await;
-    write(&app, &talk, 4).await;
+    let fixture = conversation(&app).await;
+    write(&app, &fixture, 4).await;
     advance(&app, DAY);
-    write(&app, &talk, 1).await;
+    write(&app, &fixture, 1).await;
     let job = create(&app, &every(10 * 86_400)).await;
     trigger(&app, &id(&job)).await;
     app.run_workers().await;
     // Messages of an agent do not count as activity.
-    let injected = json!({"conversation_id": talk, "role": "assistant", "content": "I see."});
+    let injected = json!({"conversation_id": fixture, "role": "assistant", "content": "I see."});
     app.post("/api/chat/messages/inject").json(&injected).send().await.expect_status(201);
     let found = get(&app, "smart/heatmap").await;
     assert_eq!((&found["timezone"], &found["total"]), (&json!("Asia/Kolkata"), &json!(6)));
@@ -65,11 +65,11 @@ async fn heatmap_counts_owner_activity_in_the_profile_zone() {
 async fn habits_become_suggestions_usable_as_schedules() {
     let app = app().await;
     assert_eq!(get(&app, "smart/suggestions").await, json!({"suggestions": []}));
-    let talk = conversation(&app).await;
+    let fixture = conversation(&app).await;
     // A message every weekday at nine for two weeks.
     for day in 0..12 {
         if day % 7 < 5 {
-            write(&app, &talk, 1).await;
+            write(&app, &fixture, 1).await;
         }
         advance(&app, DAY);
     }
@@ -93,8 +93,8 @@ async fn habits_become_suggestions_usable_as_schedules() {
 
 #[tokio::test]
 async fn calendar_shows_past_and_upcoming_runs() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let daily = json!({"name": "daily", "goal": "Say how things are.", "agent_id": "scout",
         "schedule": {"type": "cron", "expression": "0 12 * * *", "timezone": "UTC"}});
     let job = id(&create(app, &daily).await);

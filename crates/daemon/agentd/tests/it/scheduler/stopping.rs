@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     BackgroundWorkers, advance, create, events, every, id, run, runs, statuses, trigger, types, wait_for_run, with,
 };
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 use crate::support::{Eventually, TestApp};
 
 fn gated(gate: &Gate) -> Script {
@@ -37,24 +37,24 @@ async fn wait_for_metric(app: &TestApp, status: &str, turns: u32) -> String {
 #[tokio::test]
 async fn cancelling_a_run_aborts_the_model_call() {
     let gate = Gate::new();
-    let talk = Talk::with(gated(&gate)).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(gated(&gate)).await;
+    let app = &fixture.app;
     let retry = json!({"retry": {"max_attempts": 5, "strategy": "fixed", "base_delay": 0}});
     let job = id(&create(app, &with(every(600), &retry)).await);
     let run_id = trigger(app, &job).await;
     let workers = BackgroundWorkers::start(app);
     let running = wait_for_run(app, &job, &run_id, |run| !run["session_id"].is_null()).await;
     let mut eventually = Eventually::new();
-    while talk.vendor.requests().is_empty() {
+    while fixture.vendor.requests().is_empty() {
         eventually.retry().await;
     }
     let stopped = app.post(&cancel_path(&job, &run_id)).send().await.expect_status(200).json();
     assert_eq!((&stopped["status"], &stopped["error"]), (&json!("cancelled"), &json!("The run was cancelled.")));
     drop(workers);
     let session = running["session_id"].as_str().expect("a session");
-    let log = talk.follow(session).stream().await.collect().await;
+    let log = fixture.follow(session).stream().await.collect().await;
     assert_eq!(log.last().map(|event| event.data["code"].clone()), Some(json!("cancelled")));
-    talk.vendor.wait_for_aborted(1).await;
+    fixture.vendor.wait_for_aborted(1).await;
     app.post(&cancel_path(&job, &run_id)).send().await.expect_error(409, "run_ended");
     app.run_workers().await;
     assert_eq!(statuses(&runs(app, &job).await), ["cancelled"], "there is no further attempt");
@@ -63,22 +63,22 @@ async fn cancelling_a_run_aborts_the_model_call() {
 
 #[tokio::test]
 async fn pending_run_is_cancelled_before_it_starts() {
-    let talk = Talk::saying(&["Fine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Fine."]).await;
+    let app = &fixture.app;
     let job = id(&create(app, &every(600)).await);
     let run_id = trigger(app, &job).await;
     let stopped = app.post(&cancel_path(&job, &run_id)).send().await.expect_status(200).json();
     assert_eq!((&stopped["status"], &stopped["attempt"]), (&json!("cancelled"), &json!(0)));
     app.run_workers().await;
-    assert!(talk.vendor.requests().is_empty());
+    assert!(fixture.vendor.requests().is_empty());
     app.post(&cancel_path(&job, "run_unknown")).send().await.expect_error(404, "run_not_found");
 }
 
 #[tokio::test]
 async fn attempt_ends_at_its_time_limit() {
     let gate = Gate::new();
-    let talk = Talk::with(gated(&gate)).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(gated(&gate)).await;
+    let app = &fixture.app;
     let limits = json!({"time_limit_seconds": 60, "retry": {"max_attempts": 2, "strategy": "fixed", "base_delay": 0}});
     let job = id(&create(app, &with(every(86_400), &limits)).await);
     let run_id = trigger(app, &job).await;
@@ -106,15 +106,15 @@ async fn attempt_ends_at_its_time_limit() {
 #[tokio::test]
 async fn run_interrupted_by_a_restart_is_retried() {
     let gate = Gate::new();
-    let mut talk = Talk::with(gated(&gate)).await;
-    let job = id(&create(&talk.app, &every(600)).await);
-    let run_id = trigger(&talk.app, &job).await;
-    let workers = BackgroundWorkers::start(&talk.app);
-    wait_for_run(&talk.app, &job, &run_id, |run| !run["session_id"].is_null()).await;
+    let mut fixture = ChatFixture::with(gated(&gate)).await;
+    let job = id(&create(&fixture.app, &every(600)).await);
+    let run_id = trigger(&fixture.app, &job).await;
+    let workers = BackgroundWorkers::start(&fixture.app);
+    wait_for_run(&fixture.app, &job, &run_id, |run| !run["session_id"].is_null()).await;
     drop(workers);
-    talk.app.stop_within(std::time::Duration::from_millis(1_500)).await;
-    talk.app.try_start().await.expect("start the daemon");
-    let app = &talk.app;
+    fixture.app.stop_within(std::time::Duration::from_millis(1_500)).await;
+    fixture.app.try_start().await.expect("start the daemon");
+    let app = &fixture.app;
     let waiting = run(app, &job, &run_id).await;
     assert_eq!((&waiting["status"], &waiting["attempt"]), (&json!("pending"), &json!(1)), "{waiting}");
     assert!(waiting["error"].as_str().is_some_and(|error| error.contains("the attempt was complete")), "{waiting}");
@@ -136,8 +136,8 @@ async fn run_waits_for_approval_beyond_its_time_limit() {
         ),
         Reply::text(["Written."], TEST_USAGE),
     ]);
-    let talk = Talk::with(script).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script).await;
+    let app = &fixture.app;
     let careful = json!({"execution_mode": "approval_required", "time_limit_seconds": 60});
     let job = id(&create(app, &with(every(86_400), &careful)).await);
     let run_id = trigger(app, &job).await;
@@ -166,8 +166,8 @@ async fn waiting_for_approval_does_not_count_toward_the_time_limit() {
         ),
         Reply::text(["Written."], TEST_USAGE).gated(&gate),
     ]);
-    let talk = Talk::with(script).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script).await;
+    let app = &fixture.app;
     let careful = json!({"execution_mode": "approval_required", "time_limit_seconds": 60});
     let job = id(&create(app, &with(every(86_400), &careful)).await);
     let run_id = trigger(app, &job).await;
@@ -178,7 +178,7 @@ async fn waiting_for_approval_does_not_count_toward_the_time_limit() {
     app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
     let workers = BackgroundWorkers::start(app);
     let mut eventually = Eventually::new();
-    while talk.vendor.requests().len() < 2 {
+    while fixture.vendor.requests().len() < 2 {
         eventually.retry().await;
     }
     drop(workers);
@@ -196,8 +196,8 @@ async fn waiting_for_approval_does_not_count_toward_the_time_limit() {
 #[tokio::test]
 async fn claim_without_a_task_expires() {
     let gate = Gate::new();
-    let talk = Talk::with(gated(&gate)).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(gated(&gate)).await;
+    let app = &fixture.app;
     let job = id(&create(app, &with(every(86_400), &json!({"overlap": "allow"}))).await);
     let working = trigger(app, &job).await;
     let workers = BackgroundWorkers::start(app);

@@ -5,7 +5,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{create, every, id, job, with};
-use crate::support::talk::{TEST_USAGE, Talk, create_agent};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent};
 
 fn call(tool: &str, input: Value) -> Reply {
     Reply::tool_calls(vec![ToolCall::new("c1", tool, input)], TEST_USAGE)
@@ -15,8 +15,8 @@ fn done() -> Reply {
     Reply::text(["Done."], TEST_USAGE)
 }
 
-async fn ask(talk: &Talk) -> Value {
-    let events = talk.exchange(&json!({"content": "Go on.", "agent_id": "scout"})).await;
+async fn ask(fixture: &ChatFixture) -> Value {
+    let events = fixture.exchange(&json!({"content": "Go on.", "agent_id": "scout"})).await;
     let result = events.into_iter().find(|event| event.event == "tool_result");
     result.expect("a result").data
 }
@@ -35,23 +35,23 @@ async fn agent_creates_lists_and_cannot_cancel_jobs_of_others() {
         10 => call("schedule_create", json!({"name": "x", "goal": "y", "schedule": {"type": "every", "interval": 0}})),
         _ => done(),
     });
-    let talk = Talk::with(script).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(script).await;
+    let app = &fixture.app;
     create_agent(app, "other").await;
     let others = id(&create(app, &with(every(600), &json!({"agent_id": "other"}))).await);
-    let made = ask(&talk).await;
+    let made = ask(&fixture).await;
     assert_eq!(made["status"], "done", "{made}");
     let made = made["output"]["id"].as_str().expect("an id").to_owned();
     let kept = job(app, &made).await;
     assert_eq!((&kept["name"], &kept["execution_mode"]), (&json!("weekly"), &json!("approval_required")));
-    let listed = ask(&talk).await["output"].clone();
+    let listed = ask(&fixture).await["output"].clone();
     assert_eq!((&listed["total"], &listed["jobs"][0]["id"]), (&json!(1), &json!(made)), "only its own jobs: {listed}");
     ids.send_replace(others.clone());
-    let refused = ask(&talk).await;
+    let refused = ask(&fixture).await;
     assert_ne!(refused["status"], "done", "jobs of other agents cannot be cancelled: {refused}");
     job(app, &others).await;
     for expected in ["not understood", "not understood", "interval"] {
-        let refused = ask(&talk).await;
+        let refused = ask(&fixture).await;
         assert_ne!(refused["status"], "done", "{refused}");
         assert!(refused["output"].to_string().contains(expected), "{refused}");
     }
@@ -65,11 +65,11 @@ async fn agent_cancels_its_own_job() {
         0 => call("schedule_cancel", json!({"id": *given.borrow()})),
         _ => done(),
     });
-    let talk = Talk::with(script).await;
-    let made = id(&create(&talk.app, &every(600)).await);
+    let fixture = ChatFixture::with(script).await;
+    let made = id(&create(&fixture.app, &every(600)).await);
     ids.send_replace(made.clone());
-    assert_eq!(ask(&talk).await["output"], json!({"cancelled": true}));
-    talk.app.get(&format!("/api/scheduler/jobs/{made}")).send().await.expect_error(404, "job_not_found");
+    assert_eq!(ask(&fixture).await["output"], json!({"cancelled": true}));
+    fixture.app.get(&format!("/api/scheduler/jobs/{made}")).send().await.expect_error(404, "job_not_found");
 }
 
 #[tokio::test]
@@ -79,16 +79,16 @@ async fn jobs_of_the_owner_do_not_count_toward_the_limit_of_the_agent() {
         0 | 2 => call("schedule_create", json!({"name": "x", "goal": "y", "when": "every day at 9am"})),
         _ => done(),
     });
-    let talk = Talk::with(script).await;
+    let fixture = ChatFixture::with(script).await;
     for _ in 0..100 {
-        create(&talk.app, &every(86_400)).await;
+        create(&fixture.app, &every(86_400)).await;
     }
-    assert_eq!(ask(&talk).await["status"], "done");
+    assert_eq!(ask(&fixture).await["status"], "done");
     let mark_as_agent_jobs =
         async |tx: &mut agentd_store::Tx| tx.execute("UPDATE jobs SET made_by_agent = 1", agentd_store::args![]).await;
-    let db = talk.app.running().context().db.clone();
+    let db = fixture.app.running().context().db.clone();
     db.write::<_, agentd_store::StoreError, _>(mark_as_agent_jobs).await.expect("written");
-    let refused = ask(&talk).await;
+    let refused = ask(&fixture).await;
     assert!(
         refused["output"].to_string().contains("limit of active jobs created by the agent reached (100)"),
         "{refused}"

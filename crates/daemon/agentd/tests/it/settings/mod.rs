@@ -7,7 +7,7 @@ mod transfer;
 use agentd_store::{StoreError, Tx, args};
 use serde_json::{Value, json};
 
-use crate::support::talk::enable_platform;
+use crate::support::chat_fixture::enable_platform;
 use crate::support::{TestApp, TestResponse};
 
 const CATEGORIES: [&str; 9] =

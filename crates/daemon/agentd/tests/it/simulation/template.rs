@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::world::{INBOX, MODEL, SINK};
 use crate::support::TestApp;
-use crate::support::talk::create_agent;
+use crate::support::chat_fixture::create_agent;
 
 /// Event type of the hooks.
 pub const EVENT_TYPE: &str = "memory.stored";

@@ -60,15 +60,15 @@ fn sweep(folder: &Path) {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test needs the id of a process that has exited")]
 fn folders_of_killed_test_runs_are_removed() {
-    let place = tempfile::tempdir().expect("a temporary folder");
+    let root = tempfile::tempdir().expect("a temporary folder");
     let mut child = std::process::Command::new("true").spawn().expect("a process");
     child.wait().expect("its end");
-    let stale = TestFolder::in_folder(place.path(), child.id());
+    let stale = TestFolder::in_folder(root.path(), child.id());
     std::fs::write(stale.path().join("file"), "left").expect("a file");
-    let current = TestFolder::in_folder(place.path(), std::process::id());
-    let other = place.path().join("agentd-tests");
+    let current = TestFolder::in_folder(root.path(), std::process::id());
+    let other = root.path().join("agentd-tests");
     std::fs::create_dir(&other).expect("a folder");
-    sweep(place.path());
+    sweep(root.path());
     assert!(!stale.path().exists());
     assert!(current.path().exists() && other.exists());
 }

@@ -1,6 +1,7 @@
 //! Runs a whole daemon in a test with a mock clock, seeded randomness and a real socket.
 //! The test client validates every JSON response against the OpenAPI document.
 
+pub mod chat_fixture;
 pub mod database;
 pub mod document;
 pub mod eventually;
@@ -13,7 +14,6 @@ pub mod push_service;
 pub mod record;
 pub mod request;
 pub mod smtp;
-pub mod talk;
 pub mod tools;
 pub mod watchdog;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{SERVERS, act, connected, fake, processes, register, status, until_gone, wait_for_status, with};
 use crate::skills::{app_without_sandbox, call, offered};
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 use crate::support::{TestApp, TestProcess};
 
 fn fake_marked(name: &str) -> Value {
@@ -23,17 +23,17 @@ async fn agent_uses_a_server_tool_in_a_turn() {
     };
     let request_count = std::sync::atomic::AtomicUsize::new(0);
     let script = Script::by(move |_| reply(request_count.fetch_add(1, std::sync::atomic::Ordering::SeqCst)));
-    let talk = Talk::with(script).await;
-    talk.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
-    connected(&talk.app, &fake("well")).await;
-    let events = talk.exchange(&json!({"content": "What does it say?"})).await;
+    let fixture = ChatFixture::with(script).await;
+    fixture.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
+    connected(&fixture.app, &fake("well")).await;
+    let events = fixture.exchange(&json!({"content": "What does it say?"})).await;
     let kinds: Vec<&str> = events.iter().map(|event| event.event.as_str()).collect();
     assert_eq!(kinds, ["start", "tool_use", "tool_result", "token", "done"]);
     assert_eq!(events[2].data["output"], json!({"text": "echo: hello"}));
-    let sent = talk.vendor.requests()[0].body.to_string();
+    let sent = fixture.vendor.requests()[0].body.to_string();
     assert!(sent.contains("fake_echo") && sent.contains("The tool echo."), "{sent}");
     // The metrics include the call.
-    let metrics = talk.app.get("/api/metrics/prometheus").send().await.expect_status(200).text();
+    let metrics = fixture.app.get("/api/metrics/prometheus").send().await.expect_status(200).text();
     assert!(metrics.contains(r#"svc_tool_server_calls_total{status="ok"} 1"#), "{metrics}");
     assert!(metrics.contains("svc_tool_servers_connected 1"), "{metrics}");
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::approvals::begin_parked_turn;
 use super::{Bench, calls, kinds, last, says};
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::request::token_text;
-use crate::support::talk::TEST_USAGE;
 
 /// Returns a call of `act` with opaque reasoning, as OpenRouter streams it.
 fn call_with_reasoning() -> Reply {
@@ -39,7 +39,7 @@ fn assert_reasoning_preserved(message: &Value) {
 #[tokio::test]
 async fn opaque_reasoning_is_sent_back_each_round_and_never_shown() {
     let bench = Bench::with(vec![call_with_reasoning(), calls(&[("look", json!({}))]), says("Done.")]).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Done."));
     for request in [1, 2] {
         assert_reasoning_preserved(&sent_back(&bench, request));
@@ -57,7 +57,7 @@ async fn opaque_reasoning_survives_approval_and_restart() {
     let (pending, session) = begin_parked_turn(&bench, &id).await;
     bench.restart().await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
-    let events = bench.talk.follow(&session).stream().await.collect().await;
+    let events = bench.fixture.follow(&session).stream().await.collect().await;
     assert_eq!(last(&events).event, "done", "{events:?}");
     assert_reasoning_preserved(&sent_back(&bench, 1));
 }
@@ -72,7 +72,7 @@ async fn calls_with_the_same_index_all_run() {
     let events = [call("look", "{\"word\":\"a\"}"), call("look", "{\"word\":\"b\"}"), call("act", "{}"), end];
     let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     let bench = Bench::with(vec![Reply::chunks(vec![text.into()]), says("Done.")]).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     let used = events.iter().filter(|event| event.event == "tool_use");
     let inputs: Vec<_> = used.map(|event| (event.data["tool"].clone(), event.data["input"].clone())).collect();
     let expected = [("look", json!({"word": "a"})), ("look", json!({"word": "b"})), ("act", json!({}))];
@@ -87,13 +87,13 @@ async fn empty_answer_after_tools_succeeds_only_with_earlier_text() {
     let call = ToolCall::new("v0", "look", json!({}));
     let talking = vec![Piece::Text("I look.".to_owned()), Piece::ToolCall(call)];
     let bench = Bench::with(vec![Reply::answer(talking, FinishReason::ToolUse, TEST_USAGE), silence()]).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     assert_eq!(kinds(&events), ["start", "token", "tool_use", "tool_result", "done"]);
-    assert_eq!(bench.talk.vendor.requests().len(), 2);
+    assert_eq!(bench.fixture.vendor.requests().len(), 2);
 
     let bench = Bench::with(vec![calls(&[("look", json!({}))]), silence()]).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "error"]);
-    assert_eq!(bench.talk.vendor.requests().len(), 4);
+    assert_eq!(bench.fixture.vendor.requests().len(), 4);
     assert_eq!(bench.runs(), 1, "the tool ran once");
 }

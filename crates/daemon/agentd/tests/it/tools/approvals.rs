@@ -12,7 +12,7 @@ async fn approved_input_is_what_runs() {
     let input = json!({"word": "exactly this"});
     let bench = Bench::with(vec![calls(&[("look", json!({})), ("act", input.clone())]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let mut stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let mut stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let mut events = Vec::new();
     while !kinds(&events).contains(&"approval_request") || !kinds(&events).contains(&"tool_result") {
         events.push(stream.next().await.expect("next event"));
@@ -25,7 +25,7 @@ async fn approved_input_is_what_runs() {
     assert_eq!(approval_request.data["input_sha256"], pending[0]["input_sha256"]);
     // The conversation is busy while the approval is pending.
     bench
-        .talk
+        .fixture
         .send(&json!({"content": "more", "conversation_id": id}))
         .send()
         .await
@@ -34,14 +34,14 @@ async fn approved_input_is_what_runs() {
     let answer = json!({"approval_id": pending[0]["id"], "decision": "approve"});
     let other = bench.conversation(json!({})).await;
     let foreign = format!("/api/chat/conversations/{other}/approval-response");
-    bench.talk.app.post(&foreign).json(&answer).send().await.expect_error(404, "approval_not_found");
-    let decided = bench.talk.app.post(&path).json(&answer).send().await.expect_status(200).json();
+    bench.fixture.app.post(&foreign).json(&answer).send().await.expect_error(404, "approval_not_found");
+    let decided = bench.fixture.app.post(&path).json(&answer).send().await.expect_status(200).json();
     assert_eq!(decided["status"], "approved");
     events.extend(stream.collect().await);
     assert_eq!(last(&events).event, "done");
     assert_eq!(token_text(&events), "Done.");
     assert_eq!(bench.runs(), 2);
-    bench.talk.app.post(&path).json(&answer).send().await.expect_error(409, "approval_answered");
+    bench.fixture.app.post(&path).json(&answer).send().await.expect_error(409, "approval_answered");
     assert_eq!(bench.answer(&json!("appr_unknown"), json!({"decision": "approve"})).await, 404);
     let reply = bench.stored_reply(&events).await;
     assert_eq!(reply["tool_calls"][1]["output"], json!({"echo": input}));
@@ -53,8 +53,8 @@ async fn event_stream_shows_turn_and_approvals_without_content() {
     let bench = Bench::with(vec![calls(&[("act", json!({"word": "secret"}))]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let follow = "/api/events/stream?types=task.started,task.completed,approval,turn";
-    let mut watched = bench.talk.app.get(follow).stream().await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let mut watched = bench.fixture.app.get(follow).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
     let events = stream.collect().await;
@@ -86,7 +86,7 @@ async fn event_stream_shows_turn_and_approvals_without_content() {
 async fn rejection_reason_is_sent_to_the_model() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Then not.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "reject", "reason": "too risky"})).await, 200);
     let events = stream.collect().await;
@@ -110,14 +110,14 @@ async fn wait_for_pending(bench: &Bench) -> Value {
 async fn tools_listed_in_settings_require_approval() {
     let bench = Bench::with(vec![calls(&[("look", json!({}))]), says("ok")]).await;
     bench
-        .talk
+        .fixture
         .app
         .put("/api/settings/security")
         .json(&json!({"approval_tools": ["lo*"]}))
         .send()
         .await
         .expect_status(200);
-    let stream = bench.talk.send(&json!({"content": "go"})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go"})).stream().await;
     let pending = wait_for_pending(&bench).await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
     assert_eq!(last(&stream.collect().await).event, "done");
@@ -130,10 +130,10 @@ async fn pending_approval_survives_restart() {
     let (pending, session) = begin_parked_turn(&bench, &id).await;
     bench.restart().await;
     assert_eq!(bench.pending().await, std::slice::from_ref(&pending));
-    let conversation = bench.talk.conversation(&id).await;
+    let conversation = bench.fixture.conversation(&id).await;
     assert_eq!(conversation["messages"][1]["status"], "running");
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
-    let events = bench.talk.follow(&session).stream().await.collect().await;
+    let events = bench.fixture.follow(&session).stream().await.collect().await;
     assert_eq!(kinds(&events), ["start", "approval_request", "tool_use", "tool_result", "token", "done"]);
     assert_eq!(bench.runs(), 1);
 }
@@ -144,15 +144,15 @@ async fn tool_changed_after_approval_request_does_not_run() {
     without_sandbox(&bench).await;
     let custom = "/api/settings/skills/custom";
     let tool = json!({"name": "greet", "description": "Greets.", "kind": "shell", "source_code": "echo old"});
-    let made = bench.talk.app.post(custom).json(&tool).send().await.expect_status(201).json();
+    let made = bench.fixture.app.post(custom).json(&tool).send().await.expect_status(201).json();
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let (pending, session) = begin_parked_turn(&bench, &id).await;
     let path = format!("{custom}/{}", made["id"].as_str().expect("an id"));
-    bench.talk.app.put(&path).json(&json!({"source_code": "echo new"})).send().await.expect_status(200);
+    bench.fixture.app.put(&path).json(&json!({"source_code": "echo new"})).send().await.expect_status(200);
     bench.restart().await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve", "input": {}})).await, 400);
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
-    let events = bench.talk.follow(&session).stream().await.collect().await;
+    let events = bench.fixture.follow(&session).stream().await.collect().await;
     let result = &events.iter().find(|event| event.event == "tool_result").expect("a result").data;
     let error = result["output"]["error"].as_str().expect("an error");
     assert!(result["status"] == "failed" && error.contains("tool changed"), "{result}");
@@ -161,7 +161,7 @@ async fn tool_changed_after_approval_request_does_not_run() {
 
 /// Begins a turn that waits for an approval; returns the approval and the session id.
 pub(super) async fn begin_parked_turn(bench: &Bench, conversation: &str) -> (Value, String) {
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
     let pending = wait_for_pending(bench).await;
     let session = pending["session_id"].as_str().expect("a session").to_owned();
     wait_until_parked(bench, &session).await;
@@ -170,7 +170,7 @@ pub(super) async fn begin_parked_turn(bench: &Bench, conversation: &str) -> (Val
 }
 
 async fn wait_until_parked(bench: &Bench, session: &str) {
-    let db = &bench.talk.app.running().context().db;
+    let db = &bench.fixture.app.running().context().db;
     let mut eventually = Eventually::new();
     loop {
         let mut read = db.read().await.expect("a connection");
@@ -185,14 +185,14 @@ async fn wait_until_parked(bench: &Bench, session: &str) {
 /// Begins another turn that waits for an approval; returns its session id.
 async fn begin_parked_session(bench: &Bench) -> String {
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let mut stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let mut stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let session = started(&[stream.next().await.expect("start")], "session_id");
     wait_until_parked(bench, &session).await;
     session
 }
 
 async fn session_status(bench: &Bench, session: &str) -> Option<String> {
-    let mut read = bench.talk.app.running().context().db.read().await.expect("a connection");
+    let mut read = bench.fixture.app.running().context().db.read().await.expect("a connection");
     let row = read.fetch_optional("SELECT status FROM sessions WHERE id = $1", args![session]).await.expect("a row");
     row.map(|row| row.get("status").expect("a status"))
 }
@@ -201,26 +201,26 @@ async fn session_status(bench: &Bench, session: &str) -> Option<String> {
 async fn expired_approval_ends_the_turn() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Nobody said yes.")]).await;
     let ttl = json!({"approval_ttl_seconds": 1});
-    bench.talk.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
+    bench.fixture.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
-    bench.talk.app.clock.advance(Duration::from_secs(2));
+    bench.fixture.app.clock.advance(Duration::from_secs(2));
     let late = format!("/api/chat/approvals/{}", pending["id"].as_str().expect("an id"));
     let answer = json!({"decision": "approve"});
-    let refused = bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
+    let refused = bench.fixture.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
     assert!(refused.text().contains("ask the agent again"), "{}", refused.text());
     // No worker has recorded the expiry yet.
     assert!(bench.pending().await.is_empty());
-    let expired = bench.talk.app.get("/api/chat/approvals?status=expired").send().await.expect_status(200).json();
+    let expired = bench.fixture.app.get("/api/chat/approvals?status=expired").send().await.expect_status(200).json();
     assert_eq!((&expired["total"], &expired["approvals"][0]["status"]), (&json!(1), &json!("expired")));
-    bench.talk.app.run_workers().await;
+    bench.fixture.app.run_workers().await;
     let events = stream.collect().await;
     assert_eq!(last(&events).event, "done");
     assert_eq!(bench.runs(), 0);
     assert_eq!(bench.stored_reply(&events).await["tool_calls"][0]["status"], "expired");
-    bench.talk.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
+    bench.fixture.app.post(&late).json(&answer).send().await.expect_error(409, "approval_expired");
 }
 
 /// The conversation is released when the approval expires, not at the next worker interval.
@@ -228,17 +228,17 @@ async fn expired_approval_ends_the_turn() {
 async fn approval_expires_without_waiting_for_worker_interval() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Nobody said yes.")]).await;
     let ttl = json!({"approval_ttl_seconds": 1});
-    bench.talk.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
+    bench.fixture.app.put("/api/settings/security").json(&ttl).send().await.expect_status(200);
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let running = bench.talk.app.running();
+    let running = bench.fixture.app.running();
     let (tracker, draining) = (TaskTracker::new(), CancellationToken::new());
     running.daemon.workers.spawn(&running.context().db, &tracker, &draining);
     // Every worker has run once and now waits for its interval.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
-    bench.talk.app.clock.advance(Duration::from_secs(1));
+    bench.fixture.app.clock.advance(Duration::from_secs(1));
     let events = tokio::time::timeout(Duration::from_secs(15), stream.collect()).await.expect("the approval expires");
     assert_eq!(last(&events).event, "done");
     assert_eq!(bench.stored_reply(&events).await["tool_calls"][0]["status"], "expired");
@@ -251,20 +251,20 @@ async fn approval_expires_without_waiting_for_worker_interval() {
 async fn deleting_agent_cancels_its_approvals() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
-    bench.talk.app.delete("/api/agents/scout").send().await.expect_status(200);
+    bench.fixture.app.delete("/api/agents/scout").send().await.expect_status(200);
     assert!(bench.pending().await.is_empty(), "deleting the agent closes its approvals");
     let path = format!("/api/chat/approvals/{}", pending["id"].as_str().expect("an id"));
     for decision in ["approve", "reject"] {
-        let answer = bench.talk.app.post(&path).json(&json!({"decision": decision})).send().await;
+        let answer = bench.fixture.app.post(&path).json(&json!({"decision": decision})).send().await;
         answer.expect_error(409, "approval_answered");
     }
-    let listed = bench.talk.app.get("/api/chat/approvals?status=cancelled").send().await.expect_status(200).json();
+    let listed = bench.fixture.app.get("/api/chat/approvals?status=cancelled").send().await.expect_status(200).json();
     assert_eq!(listed["approvals"][0]["reason"], "the agent was deleted");
     drop(stream);
-    bench.talk.app.run_workers().await;
+    bench.fixture.app.run_workers().await;
     assert_eq!((bench.runs(), bench.answer(&pending["id"], json!({"decision": "approve"})).await), (0, 404));
 }
 
@@ -278,9 +278,9 @@ async fn parked_turn_of_deleted_agent_does_not_block_startup() {
         tx.execute("UPDATE agents SET deleted_at = $1", args![now]).await?;
         tx.execute("UPDATE sessions SET cancel_requested = 1", args![]).await
     };
-    bench.talk.app.running().context().db.write::<_, StoreError, _>(gone).await.expect("changed");
+    bench.fixture.app.running().context().db.write::<_, StoreError, _>(gone).await.expect("changed");
     bench.restart().await;
-    bench.talk.app.run_workers().await;
+    bench.fixture.app.run_workers().await;
     assert_ne!(session_status(&bench, &session).await.as_deref(), Some("running"));
     bench.restart().await;
     assert_eq!(bench.runs(), 0);
@@ -296,9 +296,9 @@ async fn unreadable_parked_turn_is_interrupted_and_others_continue() {
         // Approved while no daemon is running.
         tx.execute("UPDATE approvals SET status = 'approved'", args![]).await
     };
-    bench.talk.app.running().context().db.write::<_, StoreError, _>(spoil).await.expect("changed");
+    bench.fixture.app.running().context().db.write::<_, StoreError, _>(spoil).await.expect("changed");
     bench.restart().await;
-    bench.talk.app.run_workers().await;
+    bench.fixture.app.run_workers().await;
     assert_eq!(session_status(&bench, &broken).await.as_deref(), Some("interrupted"));
     let mut eventually = Eventually::new();
     while session_status(&bench, &whole).await.as_deref() != Some("done") {
@@ -311,12 +311,12 @@ async fn parked_turn_can_be_cancelled_and_its_conversation_deleted() {
     let bench = Bench::with(vec![calls(&[("act", json!({}))])]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
     let send = json!({"content": "go", "conversation_id": id});
-    let stream = bench.talk.send(&send).stream().await;
+    let stream = bench.fixture.send(&send).stream().await;
     let pending = wait_for_pending(&bench).await;
     let session = pending["session_id"].as_str().expect("a session").to_owned();
     wait_until_parked(&bench, &session).await;
     let path = format!("/api/chat/sessions/{session}/cancel");
-    let cancelled = bench.talk.app.post(&path).send().await.expect_status(200).json();
+    let cancelled = bench.fixture.app.post(&path).send().await.expect_status(200).json();
     assert_eq!(cancelled["status"], "cancelled");
     let events = stream.collect().await;
     assert_eq!(last(&events).data["code"], "cancelled");
@@ -325,12 +325,12 @@ async fn parked_turn_can_be_cancelled_and_its_conversation_deleted() {
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 409);
     assert_eq!(bench.runs(), 0);
     // A second parked turn, whose conversation is deleted.
-    let stream = bench.talk.send(&send).stream().await;
+    let stream = bench.fixture.send(&send).stream().await;
     let pending = wait_for_pending(&bench).await;
     wait_until_parked(&bench, pending["session_id"].as_str().expect("a session")).await;
-    bench.talk.app.delete(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200);
+    bench.fixture.app.delete(&format!("/api/chat/conversations/{id}")).send().await.expect_status(200);
     drop(stream);
-    bench.talk.app.run_workers().await;
+    bench.fixture.app.run_workers().await;
     assert!(bench.pending().await.is_empty());
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 404);
 }
@@ -339,10 +339,10 @@ async fn parked_turn_can_be_cancelled_and_its_conversation_deleted() {
 async fn cancelled_tool_call_is_marked_unknown_and_not_repeated() {
     let gate = Gate::new();
     let bench = Bench::gated(vec![calls(&[("act", json!({}))])], Some(gate.clone())).await;
-    let mut stream = bench.talk.send(&json!({"content": "go"})).stream().await;
+    let mut stream = bench.fixture.send(&json!({"content": "go"})).stream().await;
     let mut events = vec![stream.next().await.expect("start"), stream.next().await.expect("tool_use")];
     let session = started(&events, "session_id");
-    bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
+    bench.fixture.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
     events.extend(stream.collect().await);
     assert_eq!(last(&events).data["code"], "cancelled");
     let reply = bench.stored_reply(&events).await;
@@ -355,11 +355,11 @@ async fn queued_tool_call_is_cancelled_without_running() {
     let gate = Gate::new();
     let bench = Bench::gated(vec![calls(&[("act", json!({})), ("act", json!({}))])], Some(gate.clone())).await;
     let one = json!({"max_parallel_tools": 1});
-    bench.talk.app.put("/api/settings/strategy").json(&one).send().await.expect_status(200);
-    let mut stream = bench.talk.send(&json!({"content": "go"})).stream().await;
+    bench.fixture.app.put("/api/settings/strategy").json(&one).send().await.expect_status(200);
+    let mut stream = bench.fixture.send(&json!({"content": "go"})).stream().await;
     let mut events = vec![stream.next().await.expect("start"), stream.next().await.expect("tool_use")];
     let session = started(&events, "session_id");
-    bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
+    bench.fixture.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
     events.extend(stream.collect().await);
     let reply = bench.stored_reply(&events).await;
     let statuses = [&reply["tool_calls"][0]["status"], &reply["tool_calls"][1]["status"]];

@@ -21,20 +21,20 @@ fn tool(name: &str, schema: &Value) -> Value {
 
 #[tokio::test]
 async fn schema_with_exponential_references_is_rejected() {
-    let talk = Talk::saying(&["Yes."]).await;
+    let fixture = ChatFixture::saying(&["Yes."]).await;
     for keyword in ["allOf", "anyOf", "oneOf"] {
         // The limit applies to the expanded size.
         for length in [18, 40] {
             let schema = doubling(length, keyword);
             assert!(schema.to_string().len() < 4_000);
-            let refused = talk.app.post("/api/settings/skills/custom").json(&tool("bomb", &schema)).send().await;
+            let refused = fixture.app.post("/api/settings/skills/custom").json(&tool("bomb", &schema)).send().await;
             let refused = refused.expect_error(400, "invalid_request");
             assert_eq!(refused.bad_fields(), ["input_schema"]);
             assert!(refused.text().contains("its references multiply"), "{}", refused.text());
         }
         let small = doubling(5, keyword);
         let name = format!("small_{}", keyword.to_lowercase());
-        talk.app.post("/api/settings/skills/custom").json(&tool(&name, &small)).send().await.expect_status(201);
+        fixture.app.post("/api/settings/skills/custom").json(&tool(&name, &small)).send().await.expect_status(201);
     }
 }
 
@@ -57,7 +57,7 @@ async fn deeply_nested_input_hits_the_validation_step_limit() {
     let many: Vec<(&str, Value)> = (0..32).map(|_| ("mine", deep.clone())).collect();
     let bench = Bench::with(vec![calls(&many), says("Sorry.")]).await;
     without_sandbox(&bench).await;
-    let app = &bench.talk.app;
+    let app = &bench.fixture.app;
     app.post("/api/settings/skills/custom").json(&tool("mine", &recursive())).send().await.expect_status(201);
     let done = tokio_util::sync::CancellationToken::new();
     let probing = async {
@@ -70,7 +70,7 @@ async fn deeply_nested_input_hits_the_validation_step_limit() {
         slowest
     };
     let turn = async {
-        let events = bench.talk.exchange(&json!({"content": "go"})).await;
+        let events = bench.fixture.exchange(&json!({"content": "go"})).await;
         done.cancel();
         events
     };

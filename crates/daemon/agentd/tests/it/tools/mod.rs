@@ -23,8 +23,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use crate::support::TestApp;
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, started};
 use crate::support::request::{ServerEvent, token_text};
-use crate::support::talk::{TEST_USAGE, Talk, started};
 
 /// State shared by the tools of a test.
 #[derive(Debug, Default)]
@@ -134,7 +134,7 @@ fn says(text: &str) -> Reply {
 }
 
 struct Bench {
-    talk: Talk,
+    fixture: ChatFixture,
     state: Arc<ToolState>,
 }
 
@@ -150,15 +150,15 @@ impl Bench {
             let nth = request_count.fetch_add(1, Ordering::SeqCst);
             replies[nth.min(replies.len() - 1)].clone()
         });
-        let talk = Talk::with(script).await;
+        let fixture = ChatFixture::with(script).await;
         let state = Arc::new(ToolState { gate, ..ToolState::default() });
-        register_tools(&talk.app, &state);
-        Self { talk, state }
+        register_tools(&fixture.app, &state);
+        Self { fixture, state }
     }
 
     /// Returns the body of a vendor request.
     fn request(&self, number: usize) -> Value {
-        self.talk.vendor.requests()[number].body.clone()
+        self.fixture.vendor.requests()[number].body.clone()
     }
 
     fn runs(&self) -> usize {
@@ -167,35 +167,36 @@ impl Bench {
 
     /// Restarts the daemon on the same data and registers the tools again.
     async fn restart(&mut self) {
-        self.talk.app.restart().await;
-        register_tools(&self.talk.app, &self.state);
+        self.fixture.app.restart().await;
+        register_tools(&self.fixture.app, &self.state);
     }
 
     async fn conversation(&self, fields: Value) -> String {
-        let made = self.talk.app.post("/api/chat/conversations").json(&fields).send().await.expect_status(201).json();
+        let made =
+            self.fixture.app.post("/api/chat/conversations").json(&fields).send().await.expect_status(201).json();
         made["id"].as_str().expect("an id").to_owned()
     }
 
     async fn pending(&self) -> Vec<Value> {
-        let list = self.talk.app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
+        let list = self.fixture.app.get("/api/chat/approvals?status=pending").send().await.expect_status(200).json();
         list["approvals"].as_array().expect("a list").clone()
     }
 
     async fn answer(&self, id: &Value, answer: Value) -> u16 {
         let path = format!("/api/chat/approvals/{}", id.as_str().expect("an id"));
-        self.talk.app.post(&path).json(&answer).send().await.status.as_u16()
+        self.fixture.app.post(&path).json(&answer).send().await.status.as_u16()
     }
 
     /// Reads the file that stores a long result.
     fn read_stored_output(&self, output: &Value) -> String {
         let path = output["kept_in"].as_str().expect("a file");
-        let path = self.talk.app.data_dir().join("agents/scout").join(path);
+        let path = self.fixture.app.data_dir().join("agents/scout").join(path);
         std::fs::read_to_string(path).expect("the whole result")
     }
 
     /// Returns the message of the reply as its conversation shows it.
     async fn stored_reply(&self, events: &[ServerEvent]) -> Value {
-        let conversation = self.talk.conversation(&started(events, "conversation_id")).await;
+        let conversation = self.fixture.conversation(&started(events, "conversation_id")).await;
         conversation["messages"].as_array().expect("messages").last().expect("a reply").clone()
     }
 }
@@ -206,7 +207,7 @@ fn register_tools(app: &TestApp, state: &Arc<ToolState>) {
 
 /// Disables the sandbox, so that code runs on every machine.
 async fn without_sandbox(bench: &Bench) {
-    bench.talk.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
+    bench.fixture.app.put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
 }
 
 fn kinds(events: &[ServerEvent]) -> Vec<&str> {
@@ -220,13 +221,13 @@ fn last(events: &[ServerEvent]) -> &ServerEvent {
 #[tokio::test]
 async fn tool_result_leads_to_the_answer() {
     let bench = Bench::with(vec![calls(&[("look", json!({"word": "a"}))]), says("It is a.")]).await;
-    let events = bench.talk.exchange(&json!({"content": "What is it?"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "What is it?"})).await;
     assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "token", "done"]);
     assert_eq!((&events[1].data["tool"], &events[1].data["input"]), (&json!("look"), &json!({"word": "a"})));
     assert_eq!(events[2].data["output"], json!({"echo": {"word": "a"}}));
     // The usage of two model calls is added up.
     assert_eq!((&events[4].data["input_tokens"], &events[4].data["output_tokens"]), (&json!(14), &json!(6)));
-    assert_eq!(bench.talk.usage().await.len(), 2);
+    assert_eq!(bench.fixture.usage().await.len(), 2);
     let reply = bench.stored_reply(&events).await;
     assert_eq!((&reply["content"], &reply["status"]), (&json!("It is a."), &json!("complete")));
     let call = &reply["tool_calls"][0];
@@ -244,9 +245,9 @@ async fn tool_result_leads_to_the_answer() {
 async fn next_turn_includes_earlier_tool_calls() {
     let replies = vec![calls(&[("look", json!({"word": "a"}))]), says("It is a."), says("Still a.")];
     let bench = Bench::with(replies).await;
-    let events = bench.talk.exchange(&json!({"content": "What is it?"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "What is it?"})).await;
     let again = json!({"content": "And now?", "conversation_id": started(&events, "conversation_id")});
-    bench.talk.exchange(&again).await;
+    bench.fixture.exchange(&again).await;
     let request = bench.request(2);
     let messages = request["messages"].as_array().expect("messages");
     let roles: Vec<&str> = messages.iter().filter_map(|message| message["role"].as_str()).collect();
@@ -254,8 +255,8 @@ async fn next_turn_includes_earlier_tool_calls() {
     assert!(messages[3]["content"].as_str().expect("text").contains("echo"));
     // In chat mode earlier calls are described in text, because vendors reject tool calls without tools.
     let path = format!("/api/chat/conversations/{}/mode", started(&events, "conversation_id"));
-    bench.talk.app.patch(&path).json(&json!({"mode": "chat"})).send().await.expect_status(200);
-    bench.talk.exchange(&again).await;
+    bench.fixture.app.patch(&path).json(&json!({"mode": "chat"})).send().await.expect_status(200);
+    bench.fixture.exchange(&again).await;
     let body = bench.request(3);
     assert!(body.get("tools").is_none(), "{body}");
     assert!(!body.to_string().contains("tool_calls") && body.to_string().contains("[used look:"), "{body}");
@@ -267,7 +268,7 @@ async fn calls_of_one_answer_run_concurrently_and_return_in_order() {
     let wanted: Vec<(&str, Value)> =
         ["a", "b", "c", "d", "e", "f", "g", "h"].iter().map(|word| ("look", json!({"word": word}))).collect();
     let bench = Bench::gated(vec![calls(&wanted), says("done")], Some(gate.clone())).await;
-    let mut stream = bench.talk.send(&json!({"content": "all"})).stream().await;
+    let mut stream = bench.fixture.send(&json!({"content": "all"})).stream().await;
     let mut events = Vec::new();
     while kinds(&events).iter().filter(|kind| **kind == "tool_use").count() < 8 {
         events.push(stream.next().await.expect("next event"));
@@ -297,7 +298,7 @@ async fn invalid_calls_and_failing_tools_do_not_end_the_turn() {
         ("floods", json!({})),
     ];
     let bench = Bench::with(vec![calls(&wrong), says("Sorry.")]).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     assert_eq!(last(&events).event, "done", "{events:?}");
     let reply = bench.stored_reply(&events).await;
     let sentence = |index: usize| reply["tool_calls"][index]["output"]["error"].as_str().unwrap_or_default().to_owned();
@@ -311,7 +312,7 @@ async fn invalid_calls_and_failing_tools_do_not_end_the_turn() {
     let next_request = bench.request(1).to_string();
     assert!(next_request.len() < 100_000 && next_request.contains("bytes after them, were left out"));
     let whole = flood["output"]["kept_in"].as_str().expect("a file");
-    let file = bench.talk.app.data_dir().join("agents/scout").join(whole);
+    let file = bench.fixture.app.data_dir().join("agents/scout").join(whole);
     assert!(std::fs::metadata(file).expect("the whole result").len() >= 2 << 20);
 }
 
@@ -320,7 +321,7 @@ async fn file_of_a_long_result_contains_the_whole_output() {
     let wanted = [("shell", json!({"command": "seq 1 40000"}))];
     let bench = Bench::with(vec![calls(&wanted), says("Counted.")]).await;
     without_sandbox(&bench).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     let reply = bench.stored_reply(&events).await;
     let output = &reply["tool_calls"][0]["output"];
     let shown = output["stdout"].as_str().expect("a text");
@@ -343,9 +344,9 @@ async fn long_result_of_a_python_tool_is_stored() {
         ("huge", "result = 'x' * 9_000_000"),
     ] {
         let tool = json!({"name": name, "description": "For tests.", "kind": "python", "source_code": source});
-        bench.talk.app.post("/api/settings/skills/custom").json(&tool).send().await.expect_status(201);
+        bench.fixture.app.post("/api/settings/skills/custom").json(&tool).send().await.expect_status(201);
     }
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     let reply = bench.stored_reply(&events).await;
     let (rows, huge) = (&reply["tool_calls"][0], &reply["tool_calls"][1]);
     assert_eq!((&rows["status"], &huge["status"]), (&json!("done"), &json!("failed")));
@@ -366,7 +367,7 @@ async fn calls_are_sent_back_in_a_form_that_vendors_accept() {
     let again = Reply::tool_calls(vec![ToolCall::new("same", "look", json!({}))], TEST_USAGE);
     let replies = vec![Reply::tool_calls(invented, TEST_USAGE), again, says("Sorry."), says("Yes.")];
     let bench = Bench::with(replies).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     assert_eq!(last(&events).event, "done", "{events:?}");
     assert_eq!(
         bench.stored_reply(&events).await["tool_calls"][0]["tool"],
@@ -374,7 +375,7 @@ async fn calls_are_sent_back_in_a_form_that_vendors_accept() {
         "shown as the model wrote it"
     );
     let next = json!({"content": "And now?", "conversation_id": started(&events, "conversation_id")});
-    bench.talk.exchange(&next).await;
+    bench.fixture.exchange(&next).await;
     for number in 1..4 {
         let request = bench.request(number);
         let messages = request["messages"].as_array().expect("messages");
@@ -397,7 +398,7 @@ async fn double_encoded_arguments_are_decoded() {
     let twice = json!({"word": "a"}).to_string();
     let written = [("look", json!(twice)), ("look", json!("just words"))];
     let bench = Bench::with(vec![calls(&written), says("Seen.")]).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     let reply = bench.stored_reply(&events).await;
     assert_eq!(reply["tool_calls"][0]["output"], json!({"echo": {"word": "a"}}));
     assert_eq!(reply["tool_calls"][1]["status"], "failed");
@@ -414,27 +415,34 @@ async fn double_encoded_arguments_are_decoded() {
 async fn call_without_offered_tools_is_answered_with_an_error_text() {
     let bench = Bench::with(vec![calls(&[("shell", json!({}))]), says("In words, then.")]).await;
     let id = bench.conversation(json!({"mode": "chat"})).await;
-    let events = bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go", "conversation_id": id})).await;
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "In words, then."));
     let next_request = bench.request(1).to_string();
     assert!(next_request.contains("no tools are available") && !next_request.contains("tool_calls"), "{next_request}");
     // A model that only calls tools is stopped as well.
     let stubborn = Bench::with(vec![calls(&[("shell", json!({}))])]).await;
     let id = stubborn.conversation(json!({"mode": "chat"})).await;
-    stubborn.talk.app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 2})).send().await.expect_status(200);
-    let events = stubborn.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
+    stubborn
+        .fixture
+        .app
+        .put("/api/settings/agent")
+        .json(&json!({"max_tool_rounds": 2}))
+        .send()
+        .await
+        .expect_status(200);
+    let events = stubborn.fixture.exchange(&json!({"content": "go", "conversation_id": id})).await;
     assert_eq!((last(&events).event.as_str(), &last(&events).data["code"]), ("error", &json!("tool_limit")));
 }
 
 #[tokio::test]
 async fn tool_rounds_are_limited() {
     let bench = Bench::with(vec![calls(&[("look", json!({}))])]).await;
-    bench.talk.app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 3})).send().await.expect_status(200);
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    bench.fixture.app.put("/api/settings/agent").json(&json!({"max_tool_rounds": 3})).send().await.expect_status(200);
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     let end = last(&events);
     assert_eq!((end.event.as_str(), &end.data["code"]), ("error", &json!("tool_limit")));
     assert_eq!(bench.runs(), 3);
-    assert_eq!(bench.talk.usage().await.len(), 4);
+    assert_eq!(bench.fixture.usage().await.len(), 4);
     assert_eq!(bench.stored_reply(&events).await["tool_calls"].as_array().expect("calls").len(), 3);
 }
 
@@ -448,8 +456,8 @@ async fn mode_determines_the_offered_tools() {
     };
     for (mode, expected, writes) in [("chat", 0, false), ("plan", 5, false), ("agent", 6, true)] {
         let id = bench.conversation(json!({"mode": mode})).await;
-        bench.talk.exchange(&json!({"content": "go", "conversation_id": id})).await;
-        let count = bench.talk.vendor.requests().len();
+        bench.fixture.exchange(&json!({"content": "go", "conversation_id": id})).await;
+        let count = bench.fixture.vendor.requests().len();
         let tools = bench.request(count - 1)["tools"].as_array().cloned().unwrap_or_default();
         let names: Vec<&str> = tools
             .iter()

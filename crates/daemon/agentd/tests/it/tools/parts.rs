@@ -29,7 +29,7 @@ fn outline(message: &Value) -> Vec<(&str, &str)> {
 }
 
 async fn messages(bench: &Bench, conversation: &str) -> Vec<Value> {
-    bench.talk.conversation(conversation).await["messages"].as_array().expect("messages").clone()
+    bench.fixture.conversation(conversation).await["messages"].as_array().expect("messages").clone()
 }
 
 #[tokio::test]
@@ -41,12 +41,12 @@ async fn text_and_tool_calls_keep_their_order() {
         says("Third."),
     ];
     let bench = Bench::gated(replies, Some(gate.clone())).await;
-    let mut stream = bench.talk.send(&json!({"content": "Look twice."})).stream().await;
+    let mut stream = bench.fixture.send(&json!({"content": "Look twice."})).stream().await;
     let mut events = Vec::new();
     while !kinds(&events).contains(&"tool_use") {
         events.push(stream.next().await.expect("next event"));
     }
-    bench.talk.app.clock.advance(Duration::from_millis(1_500));
+    bench.fixture.app.clock.advance(Duration::from_millis(1_500));
     gate.open();
     events.extend(stream.collect().await);
     assert_eq!((&last(&events).data["provider"], last(&events).event.as_str()), (&json!("openai"), "done"));
@@ -66,8 +66,8 @@ async fn text_and_tool_calls_keep_their_order() {
 
     // The message keeps usage and cost independently of its trace.
     let trace = format!("/api/chat/sessions/{}/trace", started(&events, "session_id"));
-    let span = bench.talk.app.get(&trace).send().await.expect_status(200).json()["span"].clone();
-    let agent = bench.talk.app.get("/api/agents/scout").send().await.expect_status(200).json();
+    let span = bench.fixture.app.get(&trace).send().await.expect_status(200).json()["span"].clone();
+    let agent = bench.fixture.app.get("/api/agents/scout").send().await.expect_status(200).json();
     assert_eq!((&reply["agent_id"], &reply["provider"]), (&agent["id"], &json!("openai")));
     assert_eq!(reply["model"], last(&events).data["model"]);
     assert_eq!((&reply["input_tokens"], &reply["output_tokens"]), (&json!(21), &json!(9)));
@@ -82,7 +82,7 @@ async fn text_and_tool_calls_keep_their_order() {
 async fn interrupted_reply_keeps_its_parts() {
     let gate = Gate::new();
     let mut bench = Bench::gated(vec![says_and_calls("One moment.", "look", json!({}))], Some(gate)).await;
-    let mut stream = bench.talk.send(&json!({"content": "Look."})).stream().await;
+    let mut stream = bench.fixture.send(&json!({"content": "Look."})).stream().await;
     let mut events = Vec::new();
     while !kinds(&events).contains(&"tool_use") {
         events.push(stream.next().await.expect("next event"));
@@ -91,7 +91,7 @@ async fn interrupted_reply_keeps_its_parts() {
     let running = messages(&bench, &id).await.pop().expect("a reply");
     assert_eq!(outline(&running), [("text", "One moment."), ("tool_call", "running")]);
     assert_eq!((&running["provider"], &running["duration_ms"]), (&json!("openai"), &Value::Null));
-    bench.talk.app.running().daemon.drain(Duration::from_millis(100)).await;
+    bench.fixture.app.running().daemon.drain(Duration::from_millis(100)).await;
     bench.restart().await;
     let kept = messages(&bench, &id).await.pop().expect("a reply");
     assert_eq!(kept["status"], "interrupted");
@@ -119,20 +119,20 @@ async fn approvals_precede_their_calls() {
     assert_eq!(waiting["parts"][2]["input"], input);
     let session = pending["session_id"].as_str().expect("a session");
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "approve"})).await, 200);
-    bench.talk.follow(session).stream().await.collect().await;
+    bench.fixture.follow(session).stream().await.collect().await;
     let kept = messages(&bench, &id).await.pop().expect("a reply");
     let expected = [("text", "May I?"), ("approval", "approved"), ("tool_call", "done"), ("text", "Done.")];
     assert_eq!(outline(&kept), expected);
 
     let (pending, session) = begin_parked_turn(&bench, &id).await;
     assert_eq!(bench.answer(&pending["id"], json!({"decision": "reject"})).await, 200);
-    bench.talk.follow(&session).stream().await.collect().await;
+    bench.fixture.follow(&session).stream().await.collect().await;
     let kept = messages(&bench, &id).await.pop().expect("a reply");
     assert_eq!(outline(&kept), [("approval", "rejected"), ("tool_call", "rejected"), ("text", "Then not.")]);
 
     let (_, session) = begin_parked_turn(&bench, &id).await;
-    bench.talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
-    bench.talk.follow(&session).stream().await.collect().await;
+    bench.fixture.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
+    bench.fixture.follow(&session).stream().await.collect().await;
     let kept = messages(&bench, &id).await.pop().expect("a reply");
     assert_eq!(outline(&kept), [("approval", "cancelled"), ("tool_call", "cancelled")]);
 }
@@ -140,9 +140,10 @@ async fn approvals_precede_their_calls() {
 #[tokio::test]
 async fn messages_of_earlier_versions_have_parts() {
     let bench = Bench::with(vec![says("Hello.")]).await;
-    let id = started(&bench.talk.exchange(&json!({"content": "Hi."})).await, "conversation_id");
+    let id = started(&bench.fixture.exchange(&json!({"content": "Hi."})).await, "conversation_id");
     let injected = json!({"conversation_id": id, "role": "system", "content": "A note."});
-    let made = bench.talk.app.post("/api/chat/messages/inject").json(&injected).send().await.expect_status(201).json();
+    let made =
+        bench.fixture.app.post("/api/chat/messages/inject").json(&injected).send().await.expect_status(201).json();
     assert_eq!(outline(&made), [("text", "A note.")]);
     let rounds = json!([
         {"text": "Let me look.", "calls": [{"id": "0.0", "tool": "look", "input": {}, "output": {"a": 1}, "status": "done"}]},
@@ -153,7 +154,7 @@ async fn messages_of_earlier_versions_have_parts() {
         let sql = "UPDATE messages SET rounds = $2, agent_id = NULL WHERE conversation_id = $1 AND role = 'assistant'";
         tx.execute(sql, args![&of, rounds.to_string()]).await.map(|_| ())
     };
-    bench.talk.app.running().context().db.write::<_, StoreError, _>(write).await.expect("written");
+    bench.fixture.app.running().context().db.write::<_, StoreError, _>(write).await.expect("written");
     let reply = messages(&bench, &id).await[1].clone();
     assert_eq!(outline(&reply), [("text", "Let me look."), ("tool_call", "done"), ("text", "There.")]);
     assert_eq!((&reply["parts"][1]["duration_ms"], &reply["model"]), (&Value::Null, &Value::Null));

@@ -7,21 +7,28 @@ use super::*;
 #[tokio::test]
 async fn plan_is_written_before_tools_run() {
     let bench = Bench::with(vec![says("1. look"), calls(&[("look", json!({}))]), says("Seen.")]).await;
-    bench.talk.app.put("/api/settings/strategy").json(&json!({"planning": "always"})).send().await.expect_status(200);
-    let events = bench.talk.exchange(&json!({"content": "Look."})).await;
+    bench
+        .fixture
+        .app
+        .put("/api/settings/strategy")
+        .json(&json!({"planning": "always"}))
+        .send()
+        .await
+        .expect_status(200);
+    let events = bench.fixture.exchange(&json!({"content": "Look."})).await;
     assert_eq!(kinds(&events), ["start", "tool_use", "tool_result", "tool_use", "tool_result", "token", "done"]);
     assert_eq!((&events[1].data["tool"], &events[2].data["output"]["text"]), (&json!("plan"), &json!("1. look")));
     assert!(bench.request(0).get("tools").is_none(), "planning offers no tools");
     assert!(bench.request(1)["messages"][0]["content"].as_str().expect("text").contains("Your plan:\n1. look"));
     assert_eq!(token_text(&events), "Seen.");
-    assert_eq!(bench.talk.usage().await.len(), 3);
+    assert_eq!(bench.fixture.usage().await.len(), 3);
     assert_eq!(last(&events).data["input_tokens"], 21);
     // With `auto`, only requests with several parts are planned.
-    bench.talk.app.put("/api/settings/strategy").json(&json!({"planning": "auto"})).send().await.expect_status(200);
-    let events = bench.talk.exchange(&json!({"content": "Look."})).await;
+    bench.fixture.app.put("/api/settings/strategy").json(&json!({"planning": "auto"})).send().await.expect_status(200);
+    let events = bench.fixture.exchange(&json!({"content": "Look."})).await;
     assert_eq!(kinds(&events), ["start", "token", "done"]);
     let long = json!({"content": "Look at this. Then look at that. Then tell me which one is better."});
-    let events = bench.talk.exchange(&long).await;
+    let events = bench.fixture.exchange(&long).await;
     assert_eq!(events[1].data["tool"], "plan");
 }
 
@@ -29,14 +36,14 @@ async fn plan_is_written_before_tools_run() {
 async fn reflection_revises_an_answer() {
     let replies = vec![calls(&[("look", json!({}))]), says("It is b."), says("It is a."), says("FINE")];
     let bench = Bench::with(replies).await;
-    bench.talk.app.put("/api/settings/strategy").json(&json!({"reflection": true})).send().await.expect_status(200);
-    let events = bench.talk.exchange(&json!({"content": "What?"})).await;
+    bench.fixture.app.put("/api/settings/strategy").json(&json!({"reflection": true})).send().await.expect_status(200);
+    let events = bench.fixture.exchange(&json!({"content": "What?"})).await;
     assert_eq!(token_text(&events), "It is b.\n\nIt is a.");
     assert_eq!(bench.stored_reply(&events).await["content"], "It is b.\n\nIt is a.");
-    assert_eq!(bench.talk.usage().await.len(), 3);
+    assert_eq!(bench.fixture.usage().await.len(), 3);
     // Without tool results there is nothing to check the answer against.
-    let events = bench.talk.exchange(&json!({"content": "What?"})).await;
-    assert_eq!((token_text(&events).as_str(), bench.talk.usage().await.len()), ("FINE", 4));
+    let events = bench.fixture.exchange(&json!({"content": "What?"})).await;
+    assert_eq!((token_text(&events).as_str(), bench.fixture.usage().await.len()), ("FINE", 4));
 }
 
 #[tokio::test]
@@ -51,7 +58,7 @@ async fn long_conversation_is_summarized_but_stored_in_full() {
         std::fs::set_permissions(&folder, private).expect("a private folder");
     })
     .await;
-    let talk = Talk::on(
+    let fixture = ChatFixture::on(
         app,
         Script::by(|request| {
             let is_minutes =
@@ -61,30 +68,30 @@ async fn long_conversation_is_summarized_but_stored_in_full() {
     )
     .await;
     let settings = json!({"default_provider": "openai", "default_model": "tiny"});
-    talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    let events = talk.exchange(&json!({"content": format!("first {}", "moon ".repeat(300))})).await;
+    fixture.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    let events = fixture.exchange(&json!({"content": format!("first {}", "moon ".repeat(300))})).await;
     let id = started(&events, "conversation_id");
     for _ in 0..5 {
-        talk.exchange(&json!({"content": format!("more {}", "moon ".repeat(300)), "conversation_id": id})).await;
+        fixture.exchange(&json!({"content": format!("more {}", "moon ".repeat(300)), "conversation_id": id})).await;
     }
-    let requests = talk.vendor.requests();
+    let requests = fixture.vendor.requests();
     let newest = &requests.last().expect("a request").body;
     let text = newest.to_string();
     assert!(text.contains("They spoke of the moon.") && !text.contains("first moon"), "{text}");
     let minutes = requests.iter().filter(|request| request.body.to_string().contains("keep the minutes")).count();
     assert!((1..=5).contains(&minutes), "{minutes} summaries");
-    assert_eq!(talk.conversation(&id).await["messages"].as_array().expect("messages").len(), 12);
+    assert_eq!(fixture.conversation(&id).await["messages"].as_array().expect("messages").len(), 12);
     // Truncating the messages also discards their summary.
     let cut = json!({"conversation_id": id, "keep_last": 0});
-    talk.app.post("/api/chat/messages/truncate").json(&cut).send().await.expect_status(200);
-    talk.exchange(&json!({"content": "hello", "conversation_id": id})).await;
-    let requests = talk.vendor.requests();
+    fixture.app.post("/api/chat/messages/truncate").json(&cut).send().await.expect_status(200);
+    fixture.exchange(&json!({"content": "hello", "conversation_id": id})).await;
+    let requests = fixture.vendor.requests();
     assert!(!requests.last().expect("a request").body.to_string().contains("They spoke of the moon."));
 }
 
 /// Creates a vendor with an unknown model that writes summaries on request.
-async fn with_unknown_model(refuses: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Talk {
-    let talk = Talk::with(Script::by(move |request| {
+async fn with_unknown_model(refuses: impl Fn(&Value) -> bool + Send + Sync + 'static) -> ChatFixture {
+    let fixture = ChatFixture::with(Script::by(move |request| {
         let body = &request.body;
         if refuses(body) {
             Reply::failure(DocumentedFailure::ContextTooLong)
@@ -96,29 +103,29 @@ async fn with_unknown_model(refuses: impl Fn(&Value) -> bool + Send + Sync + 'st
     }))
     .await;
     let settings = json!({"default_provider": "openai", "default_model": "of-the-house"});
-    talk.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
-    talk
+    fixture.app.put("/api/settings/agent").json(&settings).send().await.expect_status(200);
+    fixture
 }
 
 fn is_minutes(body: &Value) -> bool {
     body["messages"][0]["content"].as_str().is_some_and(|text| text.contains("keep the minutes"))
 }
 
-async fn inject(talk: &Talk, id: &str, count: usize, characters: usize) {
+async fn inject(fixture: &ChatFixture, id: &str, count: usize, characters: usize) {
     for number in 0..count {
         let content = format!("mark-{number} {}", "x".repeat(characters));
         let message = json!({"conversation_id": id, "role": "user", "content": content});
-        talk.app.post("/api/chat/messages/inject").json(&message).send().await.expect_status(201);
+        fixture.app.post("/api/chat/messages/inject").json(&message).send().await.expect_status(201);
     }
 }
 
 #[tokio::test]
 async fn summary_covers_all_of_a_large_backlog() {
-    let talk = with_unknown_model(|_| false).await;
-    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
-    inject(&talk, &id, 40, 20_000).await;
-    talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
-    let requests = talk.vendor.requests();
+    let fixture = with_unknown_model(|_| false).await;
+    let id = started(&fixture.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    inject(&fixture, &id, 40, 20_000).await;
+    fixture.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
+    let requests = fixture.vendor.requests();
     let (last, before) = requests.split_last().expect("requests");
     assert!(last.body.to_string().contains("What did I say?") && !is_minutes(&last.body));
     assert!(last.body.to_string().contains("They spoke of the moon.") && last.body.to_string().len() < 400_000);
@@ -130,18 +137,18 @@ async fn summary_covers_all_of_a_large_backlog() {
         assert!(slices.iter().any(|slice| slice.contains(&mark)) || last.body.to_string().contains(&mark), "{mark}");
     }
     // The summary replaces the messages in later requests.
-    talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
-    assert_eq!(talk.vendor.requests().len(), requests.len() + 1);
+    fixture.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
+    assert_eq!(fixture.vendor.requests().len(), requests.len() + 1);
 }
 
 #[tokio::test]
 async fn summary_of_five_thousand_messages_covers_the_first_ones() {
-    let talk = with_unknown_model(|_| false).await;
-    let made = talk.app.post("/api/chat/conversations").json(&json!({})).send().await.expect_status(201).json();
+    let fixture = with_unknown_model(|_| false).await;
+    let made = fixture.app.post("/api/chat/conversations").json(&json!({})).send().await.expect_status(201).json();
     let id = made["id"].as_str().expect("an id").to_owned();
     let say = |role: &str, content: &str| {
         let message = json!({"conversation_id": id, "role": role, "content": content});
-        let request = talk.app.post("/api/chat/messages/inject").json(&message);
+        let request = fixture.app.post("/api/chat/messages/inject").json(&message);
         async move { request.send().await.expect_status(201) }
     };
     say("system", "The owner is called Zeppelin.").await;
@@ -149,8 +156,8 @@ async fn summary_of_five_thousand_messages_covers_the_first_ones() {
     for _ in 0..50 {
         futures_util::future::join_all((0..100).map(|_| say("user", "And so on."))).await;
     }
-    talk.exchange(&json!({"content": "What is the code?", "conversation_id": id})).await;
-    let requests = talk.vendor.requests();
+    fixture.exchange(&json!({"content": "What is the code?", "conversation_id": id})).await;
+    let requests = fixture.vendor.requests();
     let (last, before) = requests.split_last().expect("requests");
     let minutes: Vec<String> =
         before.iter().filter(|request| is_minutes(&request.body)).map(|request| request.body.to_string()).collect();
@@ -166,19 +173,19 @@ async fn summary_of_five_thousand_messages_covers_the_first_ones() {
 
     // The summary replaces the messages: later turns do not read them again.
     let before = requests.len();
-    talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
-    assert_eq!(talk.vendor.requests().len(), before + 1);
+    fixture.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
+    assert_eq!(fixture.vendor.requests().len(), before + 1);
 }
 
 #[tokio::test]
 async fn many_short_turns_are_summarized() {
-    let talk = with_unknown_model(|_| false).await;
-    let first = talk.exchange(&json!({"content": "The code of the safe is 48151623."})).await;
+    let fixture = with_unknown_model(|_| false).await;
+    let first = fixture.exchange(&json!({"content": "The code of the safe is 48151623."})).await;
     let id = started(&first, "conversation_id");
     for _ in 0..160 {
-        talk.exchange(&json!({"content": "And so on.", "conversation_id": id})).await;
+        fixture.exchange(&json!({"content": "And so on.", "conversation_id": id})).await;
     }
-    let requests = talk.vendor.requests();
+    let requests = fixture.vendor.requests();
     let minutes: Vec<&Value> = requests.iter().map(|request| &request.body).filter(|body| is_minutes(body)).collect();
     assert_eq!(minutes.len(), 1, "one summary, not one per turn");
     assert!(minutes[0].to_string().contains("48151623"));
@@ -190,31 +197,31 @@ async fn many_short_turns_are_summarized() {
 
 #[tokio::test]
 async fn messages_without_a_summary_are_reported_as_left_out() {
-    let talk = Talk::with(Script::by(move |request| match is_minutes(&request.body) {
+    let fixture = ChatFixture::with(Script::by(move |request| match is_minutes(&request.body) {
         true => Reply::failure(DocumentedFailure::NoCredit),
         false => says("Yes."),
     }))
     .await;
-    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
-    inject(&talk, &id, 410, 1).await;
-    let events = talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
+    let id = started(&fixture.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    inject(&fixture, &id, 410, 1).await;
+    let events = fixture.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
     assert_eq!(token_text(&events), "Yes.");
-    let text = talk.vendor.requests().last().expect("a request").body.to_string();
+    let text = fixture.vendor.requests().last().expect("a request").body.to_string();
     assert!(text.contains("were left out") && text.contains("mark-409"), "{text}");
     // Nothing is lost: the next turn retries the summary.
-    talk.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
-    let minutes = talk.vendor.requests().iter().filter(|request| is_minutes(&request.body)).count();
+    fixture.exchange(&json!({"content": "And now?", "conversation_id": id})).await;
+    let minutes = fixture.vendor.requests().iter().filter(|request| is_minutes(&request.body)).count();
     assert!(minutes >= 2, "{minutes}");
 }
 
 #[tokio::test]
 async fn prompt_rejected_as_too_long_is_summarized() {
-    let talk = with_unknown_model(|body| body.to_string().len() > 60_000).await;
-    let id = started(&talk.exchange(&json!({"content": "hello"})).await, "conversation_id");
-    inject(&talk, &id, 20, 5_000).await;
-    let events = talk.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
+    let fixture = with_unknown_model(|body| body.to_string().len() > 60_000).await;
+    let id = started(&fixture.exchange(&json!({"content": "hello"})).await, "conversation_id");
+    inject(&fixture, &id, 20, 5_000).await;
+    let events = fixture.exchange(&json!({"content": "What did I say?", "conversation_id": id})).await;
     assert_eq!((last(&events).event.as_str(), token_text(&events).as_str()), ("done", "Yes."), "{events:?}");
-    let requests = talk.vendor.requests();
+    let requests = fixture.vendor.requests();
     let text = requests.last().expect("a request").body.to_string();
     assert!(
         text.contains("They spoke of the moon.") && text.contains("mark-19") && !text.contains("mark-0 "),

@@ -20,7 +20,7 @@ async fn trace_shows_model_calls_and_tools() {
     let gate = Gate::new();
     let replies = vec![calls(&[("look", json!({})), ("breaks", json!({}))]), says("Done.")];
     let bench = Bench::gated(replies, Some(gate.clone())).await;
-    let mut stream = bench.talk.send(&json!({"content": "go"})).stream().await;
+    let mut stream = bench.fixture.send(&json!({"content": "go"})).stream().await;
     let session =
         stream.next().await.expect("the `start` event").data["session_id"].as_str().expect("an id").to_owned();
     let mut eventually = Eventually::new();
@@ -28,18 +28,18 @@ async fn trace_shows_model_calls_and_tools() {
         eventually.retry().await;
     }
     // Both tools run concurrently.
-    let during = trace(&bench.talk.app, &session).await;
+    let during = trace(&bench.fixture.app, &session).await;
     assert_eq!((&during["span"]["status"], &during["span"]["duration_ms"]), (&json!("running"), &Value::Null));
     let tools = parts(&during, "tool");
     assert_eq!(tools.len(), 2, "{during}");
     assert!(tools.iter().all(|tool| tool["status"] == "running" && tool["duration_ms"].is_null()), "{during}");
     assert_eq!(parts(&during, "model_call").len(), 1, "{during}");
-    bench.talk.app.clock.advance(Duration::from_millis(1_500));
+    bench.fixture.app.clock.advance(Duration::from_millis(1_500));
     gate.open();
     let events = stream.collect().await;
     assert_eq!(last(&events).event, "done");
 
-    let shown = trace(&bench.talk.app, &session).await;
+    let shown = trace(&bench.fixture.app, &session).await;
     let turn = &shown["span"];
     assert_eq!((&turn["type"], &turn["status"], &turn["duration_ms"]), (&json!("turn"), &json!("done"), &json!(1500)));
     assert_eq!((&turn["tokens"]["input_tokens"], &turn["tokens"]["output_tokens"]), (&json!(14), &json!(6)));
@@ -64,13 +64,13 @@ async fn trace_shows_model_calls_and_tools() {
 async fn approval_is_a_span_with_its_waiting_time() {
     let mut bench = Bench::with(vec![calls(&[("act", json!({}))]), says("Done.")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let (mut eventually, approval) = (Eventually::new(), wait_for_pending(&bench).await);
     let session = approval["session_id"].as_str().expect("a session").to_owned();
-    let mut waiting = trace(&bench.talk.app, &session).await;
+    let mut waiting = trace(&bench.fixture.app, &session).await;
     while waiting["span"]["status"] != "waiting" {
         eventually.retry_with(&waiting).await;
-        waiting = trace(&bench.talk.app, &session).await;
+        waiting = trace(&bench.fixture.app, &session).await;
     }
     assert_eq!(parts(&waiting, "approval")[0]["status"], "waiting");
     assert!(parts(&waiting, "tool").is_empty(), "{waiting}");
@@ -78,10 +78,10 @@ async fn approval_is_a_span_with_its_waiting_time() {
     // The turn continues in the same trace after a restart.
     bench.restart().await;
     // The restart advanced the clock by one millisecond.
-    bench.talk.app.clock.advance(Duration::from_millis(89_999));
+    bench.fixture.app.clock.advance(Duration::from_millis(89_999));
     assert_eq!(bench.answer(&approval["id"], json!({"decision": "approve"})).await, 200);
-    bench.talk.follow(&session).stream().await.collect().await;
-    let shown = trace(&bench.talk.app, &session).await;
+    bench.fixture.follow(&session).stream().await.collect().await;
+    let shown = trace(&bench.fixture.app, &session).await;
     assert_eq!((&shown["trace_id"], &shown["span"]["id"]), (&waiting["trace_id"], &waiting["span"]["id"]));
     let approval_request = parts(&shown, "approval")[0];
     assert_eq!((&approval_request["status"], &approval_request["duration_ms"]), (&json!("done"), &json!(90_000)));
@@ -109,9 +109,9 @@ async fn plan_and_reflection_are_separate_model_calls() {
     let replies = vec![says("1. look"), calls(&[("look", json!({}))]), says("Seen."), says("FINE")];
     let bench = Bench::with(replies).await;
     let strategy = json!({"planning": "always", "reflection": true});
-    bench.talk.app.put("/api/settings/strategy").json(&strategy).send().await.expect_status(200);
-    let events = bench.talk.exchange(&json!({"content": "Look."})).await;
-    let shown = trace(&bench.talk.app, &started(&events, "session_id")).await;
+    bench.fixture.app.put("/api/settings/strategy").json(&strategy).send().await.expect_status(200);
+    let events = bench.fixture.exchange(&json!({"content": "Look."})).await;
+    let shown = trace(&bench.fixture.app, &started(&events, "session_id")).await;
     let mut purposes: Vec<&str> =
         parts(&shown, "model_call").iter().filter_map(|call| call["purpose"].as_str()).collect();
     purposes.sort_unstable();
@@ -122,8 +122,8 @@ async fn plan_and_reflection_are_separate_model_calls() {
 #[tokio::test]
 async fn failed_model_call_is_shown_with_its_error() {
     let bench = Bench::with(vec![Reply::failure(DocumentedFailure::WrongKey)]).await;
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
-    let shown = trace(&bench.talk.app, &started(&events, "session_id")).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
+    let shown = trace(&bench.fixture.app, &started(&events, "session_id")).await;
     let call = parts(&shown, "model_call")[0];
     assert_eq!((&call["status"], &call["error"]["code"]), (&json!("failed"), &json!("auth")));
     assert_eq!((&shown["span"]["status"], &shown["span"]["error"]["code"]), (&json!("failed"), &json!("auth")));
@@ -132,9 +132,9 @@ async fn failed_model_call_is_shown_with_its_error() {
 #[tokio::test]
 async fn unknown_or_expired_session_has_no_trace() {
     let bench = Bench::with(vec![says("Yes.")]).await;
-    let app = &bench.talk.app;
+    let app = &bench.fixture.app;
     app.get("/api/chat/sessions/sess_unknown/trace").send().await.expect_error(404, "session_not_found");
-    let events = bench.talk.exchange(&json!({"content": "go"})).await;
+    let events = bench.fixture.exchange(&json!({"content": "go"})).await;
     let path = format!("/api/chat/sessions/{}/trace", started(&events, "session_id"));
     app.get(&path).send().await.expect_status(200);
     // The trace is retained as long as the session.

@@ -15,18 +15,18 @@ impl ApprovalPush {
     async fn start() -> Self {
         let bench = Bench::with(vec![calls(&[("act", json!({"word": "secret"}))]), says("Done.")]).await;
         let service = PushService::start().await;
-        let device = service.subscribe(&bench.talk.app, "phone").await;
+        let device = service.subscribe(&bench.fixture.app, "phone").await;
         Self { bench, service, device }
     }
 
     fn app(&self) -> &TestApp {
-        &self.bench.talk.app
+        &self.bench.fixture.app
     }
 
     /// Begins a turn that waits for an approval; returns the approval.
     async fn request_approval(&self) -> Value {
         let id = self.bench.conversation(json!({"execution_mode": "approval_required"})).await;
-        let mut stream = self.bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+        let mut stream = self.bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
         while stream.next().await.expect("next event").event != "approval_request" {}
         let mut eventually = Eventually::new();
         loop {

@@ -120,7 +120,7 @@ async fn requests_that_disclose_nothing_new_need_no_approval() {
     let events = bench.exchange().await;
     assert!(!kinds(&events).contains(&"approval_request"), "{events:?}");
     // The user named the host.
-    let events = bench.talk.exchange(&json!({"content": format!("Search {}", server.url("/"))})).await;
+    let events = bench.fixture.exchange(&json!({"content": format!("Search {}", server.url("/"))})).await;
     assert!(!kinds(&events).contains(&"approval_request"), "{events:?}");
     assert_eq!(server.requests().len(), 5);
 }
@@ -174,7 +174,7 @@ async fn required_approvals_name_the_untrusted_source() {
     let server = pages().await;
     let bench = Bench::with(vec![fetch(&server, "/page"), shell("true")]).await;
     let id = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": id})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": id})).stream().await;
     let first = bench.wait_for_pending().await;
     assert_eq!((&first["untrusted_sources"], &first["request_reason"]), (&json!([]), &Value::Null));
     bench.answer(&first, "approve").await;

@@ -52,7 +52,7 @@ async fn approve_after_change(change: Value, notice: &str) -> (String, usize) {
     let path = format!("{SERVERS}/{}", id.as_str().expect("an id"));
     bench.app().post(&format!("{path}/connect")).send().await.expect_status(200);
     let conversation = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
     let approval = bench.wait_for_pending().await;
     for (name, value) in change.as_object().expect("fields") {
         tool.lock().expect("a tool")[name] = value.clone();
@@ -94,7 +94,7 @@ async fn device_tool_runs_only_as_described() {
     socket.register(&["echo"]).await;
     wait_for_listed(bench.app(), &device.id, |device| device["tools"] != json!([])).await;
     let conversation = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-    let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
     let approval = bench.wait_for_pending().await;
     let other = json!({"name": "echo", "description": "Deletes.", "input_schema": {
         "type": "object", "properties": {"word": {"type": "string"}}, "additionalProperties": false,
@@ -116,7 +116,7 @@ async fn custom_tool_runs_only_as_described() {
         let custom = "/api/settings/skills/custom";
         let id = bench.app().post(custom).json(&tool).send().await.expect_status(201).json()["id"].clone();
         let conversation = bench.conversation(json!({"execution_mode": "approval_required"})).await;
-        let stream = bench.talk.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
+        let stream = bench.fixture.send(&json!({"content": "go", "conversation_id": conversation})).stream().await;
         let approval = bench.wait_for_pending().await;
         let path = format!("{custom}/{}", id.as_str().expect("an id"));
         bench.app().put(&path).json(&change).send().await.expect_status(200);

@@ -49,13 +49,13 @@ async fn turn_resumed_after_a_restart_requires_approval_again() {
     let session = first["session_id"].as_str().expect("a session").to_owned();
     wait_until_parked(bench.app(), &session).await;
     drop(stream);
-    bench.talk.app.restart().await;
+    bench.fixture.app.restart().await;
     bench.answer(&first, "approve").await;
     let second = next_pending(bench.app(), &first).await;
     assert_eq!(second["input"]["command"], "touch second");
     assert_untrusted_source(&second, &source(&server));
     bench.answer(&second, "approve").await;
-    let events = bench.talk.follow(&session).stream().await.collect().await;
+    let events = bench.fixture.follow(&session).stream().await.collect().await;
     assert_eq!(events.last().expect("an end").event, "done");
 }
 
@@ -81,7 +81,7 @@ async fn page_of_an_earlier_turn_stays_marked_and_requires_approval() {
     let bench = Bench::with(vec![fetch(&server), vec![], shell("true")]).await;
     let id = started(&bench.exchange().await, "conversation_id");
     let before = bench.result(1);
-    let stream = bench.talk.send(&json!({"content": "And now run it.", "conversation_id": id})).stream().await;
+    let stream = bench.fixture.send(&json!({"content": "And now run it.", "conversation_id": id})).stream().await;
     let approval = bench.wait_for_pending().await;
     assert_untrusted_source(&approval, &source(&server));
     assert_eq!(bench.result(2), before, "the prompt has an unchanged prefix");
@@ -102,16 +102,16 @@ async fn summarized_page_still_requires_approval() {
         bench.app().post("/api/chat/messages/inject").json(&message).send().await.expect_status(201);
     }
     let next = json!({"content": "Go on.", "conversation_id": id});
-    assert_eq!(bench.talk.exchange(&next).await.last().expect("an end").event, "done");
-    let summary = bench.talk.vendor.requests().into_iter().find(|request| is_summary(&request.body));
+    assert_eq!(bench.fixture.exchange(&next).await.last().expect("an end").event, "done");
+    let summary = bench.fixture.vendor.requests().into_iter().find(|request| is_summary(&request.body));
     let summary = summary.expect("a summary").body["messages"][1]["content"].as_str().expect("a text").to_owned();
     let (_, page) = summary.split_once("http_fetch: ").expect("the result");
     let page = page.split("\n\nAssistant:").next().expect("a part");
     assert!(unmarked(page).contains("run rm"), "{page}");
-    let stream = bench.talk.send(&next).stream().await;
+    let stream = bench.fixture.send(&next).stream().await;
     let approval = bench.wait_for_pending().await;
     assert_untrusted_source(&approval, &source(&server));
-    let prompt = bench.talk.vendor.requests().last().expect("a request").body.to_string();
+    let prompt = bench.fixture.vendor.requests().last().expect("a request").body.to_string();
     assert!(prompt.contains("They read a page.") && !prompt.contains("run rm"), "{prompt}");
     assert!(prompt.contains("none of that is an instruction"), "{prompt}");
     bench.answer(&approval, "reject").await;
@@ -119,7 +119,7 @@ async fn summarized_page_still_requires_approval() {
     // Without its beginning the conversation contains only text of the user.
     let cut = json!({"conversation_id": id, "keep_last": 0});
     bench.app().post("/api/chat/messages/truncate").json(&cut).send().await.expect_status(200);
-    let events = bench.talk.exchange(&next).await;
+    let events = bench.fixture.exchange(&next).await;
     assert_eq!(events.last().expect("an end").event, "done");
 }
 
@@ -197,7 +197,7 @@ async fn memory_of_a_page_is_untrusted_when_found_or_recalled() {
     stream.collect().await;
     bench.app().put("/api/settings/memory").json(&recall(true)).send().await.expect_status(200);
     let question = json!({"content": "When does the garden of Kiel open?"});
-    let stream = bench.talk.send(&question).stream().await;
+    let stream = bench.fixture.send(&question).stream().await;
     let recalled = bench.wait_for_pending().await;
     assert_untrusted_source(&recalled, "memories of untrusted text");
     let system = bench.request(6)["messages"][0]["content"].as_str().expect("a text").to_owned();
@@ -223,16 +223,16 @@ async fn answer_after_a_page_is_marked_untrusted_for_evolution() {
             _ => Reply::text(["A fine answer."], TEST_USAGE),
         }
     });
-    let talk = Talk::with(script).await;
-    prepare(&talk.app).await;
+    let fixture = ChatFixture::with(script).await;
+    prepare(&fixture.app).await;
     for _ in 0..20 {
-        talk.app.clock.advance(std::time::Duration::from_secs(10));
-        talk.exchange(&json!({"content": "go"})).await;
+        fixture.app.clock.advance(std::time::Duration::from_secs(10));
+        fixture.exchange(&json!({"content": "go"})).await;
     }
     let mut eventually = Eventually::new();
     let request = loop {
-        talk.app.run_workers().await;
-        match talk.vendor.requests().into_iter().find(|request| is_evolution_request(&request.body)) {
+        fixture.app.run_workers().await;
+        match fixture.vendor.requests().into_iter().find(|request| is_evolution_request(&request.body)) {
             Some(request) => break request,
             None => eventually.retry().await,
         }

@@ -15,8 +15,8 @@ use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
 use crate::skills::Server;
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, started};
 use crate::support::request::{EventStream, ServerEvent};
-use crate::support::talk::{TEST_USAGE, Talk, started};
 use crate::support::{Eventually, TestApp};
 
 /// Content of a hostile page: forged marks and an instruction.
@@ -59,18 +59,18 @@ async fn pages() -> Server {
 }
 
 struct Bench {
-    talk: Talk,
+    fixture: ChatFixture,
 }
 
 impl Bench {
     async fn with(rounds: Vec<Calls>) -> Self {
-        let talk = Talk::with(script(rounds)).await;
-        prepare(&talk.app).await;
-        Self { talk }
+        let fixture = ChatFixture::with(script(rounds)).await;
+        prepare(&fixture.app).await;
+        Self { fixture }
     }
 
     fn app(&self) -> &TestApp {
-        &self.talk.app
+        &self.fixture.app
     }
 
     async fn conversation(&self, fields: Value) -> String {
@@ -80,11 +80,11 @@ impl Bench {
 
     /// Sends a message in a new conversation and reads the whole reply.
     async fn exchange(&self) -> Vec<ServerEvent> {
-        self.talk.exchange(&json!({"content": "go"})).await
+        self.fixture.exchange(&json!({"content": "go"})).await
     }
 
     async fn send(&self) -> EventStream {
-        self.talk.send(&json!({"content": "go"})).stream().await
+        self.fixture.send(&json!({"content": "go"})).stream().await
     }
 
     async fn pending(&self) -> Vec<Value> {
@@ -109,7 +109,7 @@ impl Bench {
 
     /// Returns the body of a vendor request.
     fn request(&self, number: usize) -> Value {
-        self.talk.vendor.requests()[number].body.clone()
+        self.fixture.vendor.requests()[number].body.clone()
     }
 
     /// Returns the last tool result in a vendor request.
@@ -167,8 +167,8 @@ fn kinds(events: &[ServerEvent]) -> Vec<&str> {
 }
 
 /// Returns the tool calls of the last reply as the conversation shows them.
-async fn stored_calls(talk: &Talk, events: &[ServerEvent]) -> Vec<Value> {
-    let conversation = talk.conversation(&started(events, "conversation_id")).await;
+async fn stored_calls(fixture: &ChatFixture, events: &[ServerEvent]) -> Vec<Value> {
+    let conversation = fixture.conversation(&started(events, "conversation_id")).await;
     let last = conversation["messages"].as_array().expect("messages").last().expect("a reply").clone();
     last["tool_calls"].as_array().expect("calls").clone()
 }

@@ -163,7 +163,7 @@ async fn browser_page_is_marked_and_typing_requires_approval() {
     bench.answer(&approval, "reject").await;
     stream.collect().await;
     // The user named the host, so the page may be filled in.
-    let events = bench.talk.exchange(&json!({"content": format!("Fill in {}", server.url("/form"))})).await;
+    let events = bench.fixture.exchange(&json!({"content": format!("Fill in {}", server.url("/form"))})).await;
     assert!(!kinds(&events).contains(&"approval_request"), "{events:?}");
 }
 
@@ -182,7 +182,7 @@ async fn approval_names_the_unknown_sender() {
         }
     };
     assert_untrusted_source(&approval, "an unknown sender on telegram");
-    let body = channel.talk.vendor.requests()[0].body.clone();
+    let body = channel.fixture.vendor.requests()[0].body.clone();
     let prompt = body["messages"].as_array().expect("messages").last().expect("the message").clone();
     assert_eq!(unmarked(prompt["content"].as_str().expect("a text")), HOSTILE);
     // The approval message contains the reason.
@@ -194,13 +194,13 @@ async fn approval_names_the_unknown_sender() {
 
 #[tokio::test]
 async fn approval_names_the_webhook_payload() {
-    let talk = Talk::with(script(vec![shell()])).await;
-    prepare(&talk.app).await;
+    let fixture = ChatFixture::with(script(vec![shell()])).await;
+    prepare(&fixture.app).await;
     let fields =
         json!({"name": "ci", "agent_id": "scout", "tools": ["shell"], "prompt_template": "Look: {{body.text}}"});
-    let ci = crate::webhooks::Sender::create(&talk.app, fields).await;
-    ci.send(&talk.app, &json!({"text": HOSTILE})).await;
-    let bench = Bench { talk };
+    let ci = crate::webhooks::Sender::create(&fixture.app, fields).await;
+    ci.send(&fixture.app, &json!({"text": HOSTILE})).await;
+    let bench = Bench { fixture };
     bench.app().run_workers().await;
     let approval = bench.wait_for_pending().await;
     assert_untrusted_source(&approval, "a request to the webhook `ci`");
@@ -208,14 +208,14 @@ async fn approval_names_the_webhook_payload() {
 
 #[tokio::test]
 async fn approval_names_the_hook_event() {
-    let talk = Talk::with(script(vec![vec![("act", json!({}))]])).await;
-    prepare(&talk.app).await;
-    talk.app.tools.add(Arc::new(crate::webhooks::turns::Source));
+    let fixture = ChatFixture::with(script(vec![vec![("act", json!({}))]])).await;
+    prepare(&fixture.app).await;
+    fixture.app.tools.add(Arc::new(crate::webhooks::turns::Source));
     let config = json!({"action": "start_agent", "agent": "scout", "template": "Look.", "tools": ["act"]});
     let hook = json!({"name": "h", "event_type": "memory.stored", "hook_type": "builtin", "config": config});
-    talk.app.post("/api/hooks").json(&hook).send().await.expect_status(201);
-    crate::hooks::emit(&talk.app, "memory.stored", json!({"text": HOSTILE})).await;
-    crate::hooks::settle(&talk.app).await;
-    let bench = Bench { talk };
+    fixture.app.post("/api/hooks").json(&hook).send().await.expect_status(201);
+    crate::hooks::emit(&fixture.app, "memory.stored", json!({"text": HOSTILE})).await;
+    crate::hooks::settle(&fixture.app).await;
+    let bench = Bench { fixture };
     assert_untrusted_source(&bench.wait_for_pending().await, "the event memory.stored");
 }

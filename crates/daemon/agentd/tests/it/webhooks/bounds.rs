@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{Sender, ci, metric};
-use crate::support::talk::{TEST_USAGE, create_agent};
+use crate::support::chat_fixture::{TEST_USAGE, create_agent};
 use crate::support::{Eventually, TestApp, TestProcess};
 
 const JSON: &str = "application/json";

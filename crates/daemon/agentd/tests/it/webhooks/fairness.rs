@@ -7,13 +7,13 @@ use serde_json::json;
 use super::Sender;
 use crate::scheduler::BackgroundWorkers;
 use crate::support::Eventually;
-use crate::support::talk::{TEST_USAGE, Talk, create_agent};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent};
 
 #[tokio::test]
 async fn busy_webhook_leaves_capacity_for_others() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Late."], TEST_USAGE).gated(&gate))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Late."], TEST_USAGE).gated(&gate))).await;
+    let app = &fixture.app;
     let other = FakeVendor::start(Vendor::Anthropic, Script::always(Reply::text(["Soon."], TEST_USAGE))).await;
     let other = other.expect("a fake vendor");
     let key = json!({"api_key": "k", "base_url": other.base_url().as_str()});

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Sender, ci};
 use crate::support::TestApp;
-use crate::support::talk::create_agent;
+use crate::support::chat_fixture::create_agent;
 
 #[tokio::test]
 async fn secret_is_shown_once() {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::Sender;
 use crate::scheduler::{BackgroundWorkers, create, every, id, trigger, wait_for_run};
-use crate::support::talk::{TEST_USAGE, Talk, create_agent, use_vendor};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE, create_agent, use_vendor};
 use crate::support::{Eventually, TestApp};
 
 fn webhook_for_scout() -> Value {
@@ -37,13 +37,13 @@ async fn task_events(app: &TestApp) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn agent_answers_a_delivery() {
-    let talk = Talk::saying(&["Looks ", "good."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Looks ", "good."]).await;
+    let app = &fixture.app;
     let ci = Sender::create(app, webhook_for_scout()).await;
     let id = ci.send(app, &build_event()).await;
     let waiting = ci.delivery(app, &id).await;
     assert_eq!((&waiting["status"], &waiting["session_id"]), (&json!("pending"), &Value::Null));
-    assert_eq!(talk.vendor.requests().len(), 0, "the request was answered before the model call");
+    assert_eq!(fixture.vendor.requests().len(), 0, "the request was answered before the model call");
     app.run_workers().await;
     let ended = ci.wait_until_ended(app, &id).await;
     assert_eq!((&ended["status"], &ended["output"]), (&json!("success"), &json!("Looks good.")));
@@ -54,7 +54,7 @@ async fn agent_answers_a_delivery() {
     assert!(ended["started_at"].is_string() && ended["completed_at"].is_string());
     assert_eq!(ci.deliveries(app, "?status=success").await["deliveries"][0]["output"], "Looks good.");
 
-    let requests = talk.vendor.requests();
+    let requests = fixture.vendor.requests();
     assert_eq!(requests.len(), 1);
     let (system_prompt, user_prompt) =
         (&requests[0].body["messages"][0]["content"], &requests[0].body["messages"][1]["content"]);
@@ -76,26 +76,26 @@ async fn agent_answers_a_delivery() {
     assert!(events.iter().all(|(_, data)| data["origin"] == "webhook" && data["session_id"] == ended["session_id"]));
     // Further worker runs do not repeat the turn.
     app.run_workers().await;
-    assert_eq!(talk.vendor.requests().len(), 1);
+    assert_eq!(fixture.vendor.requests().len(), 1);
 
     let replay = format!("{}/deliveries/{id}/replay", ci.path());
     let again = app.post(&replay).send().await.expect_status(202).json();
     app.run_workers().await;
     let replayed = ci.wait_until_ended(app, again["delivery_id"].as_str().unwrap()).await;
     assert_eq!((&replayed["status"], &replayed["is_replay"]), (&json!("success"), &json!(true)));
-    let second = talk.vendor.requests()[1].body["messages"][1]["content"].to_string();
+    let second = fixture.vendor.requests()[1].body["messages"][1]["content"].to_string();
     assert!(!second.contains(key), "each turn has its own marks");
 }
 
 #[tokio::test]
 async fn prompt_without_a_template_contains_the_whole_body() {
-    let talk = Talk::saying(&["Seen."]).await;
-    let ci = Sender::create(&talk.app, json!({"name": "ci", "agent_id": "scout"})).await;
+    let fixture = ChatFixture::saying(&["Seen."]).await;
+    let ci = Sender::create(&fixture.app, json!({"name": "ci", "agent_id": "scout"})).await;
     let answer =
-        ci.signed(&talk.app, "text/plain", "Grüße\0 {{body}}".as_bytes()).send().await.expect_status(202).json();
-    talk.app.run_workers().await;
-    ci.wait_until_ended(&talk.app, answer["delivery_id"].as_str().unwrap()).await;
-    let user_prompt = talk.vendor.requests()[0].body["messages"][1]["content"].as_str().unwrap().to_owned();
+        ci.signed(&fixture.app, "text/plain", "Grüße\0 {{body}}".as_bytes()).send().await.expect_status(202).json();
+    fixture.app.run_workers().await;
+    ci.wait_until_ended(&fixture.app, answer["delivery_id"].as_str().unwrap()).await;
+    let user_prompt = fixture.vendor.requests()[0].body["messages"][1]["content"].as_str().unwrap().to_owned();
     assert!(user_prompt.contains("]Grüße\u{fffd} {{body}}[end of untrusted "), "{user_prompt}");
 }
 
@@ -153,16 +153,16 @@ async fn read_tools_are_offered_and_named_tools_require_approval() {
     let acts = Reply::tool_calls(vec![ToolCall::new("v1", "act", json!({"word": "x"}))], TEST_USAGE);
     let burns = Reply::tool_calls(vec![ToolCall::new("v2", "burn", json!({}))], TEST_USAGE);
     let says = Reply::text(["Done."], TEST_USAGE);
-    let talk = Talk::with(Script::queue([acts.clone(), says.clone(), acts, says.clone(), burns, says])).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::queue([acts.clone(), says.clone(), acts, says.clone(), burns, says])).await;
+    let app = &fixture.app;
     app.tools.add(Arc::new(Source));
     let ci = Sender::create(app, webhook_for_scout()).await;
     let plain = ci.send(app, &build_event()).await;
     app.run_workers().await;
     assert_eq!(ci.wait_until_ended(app, &plain).await["status"], "success");
-    let first = offered(&talk.vendor.requests()[0].body);
+    let first = offered(&fixture.vendor.requests()[0].body);
     assert!(first.contains(&"look".to_owned()) && !first.contains(&"act".to_owned()), "{first:?}");
-    let refused = talk.vendor.requests()[1].body["messages"].to_string();
+    let refused = fixture.vendor.requests()[1].body["messages"].to_string();
     assert!(refused.contains("unknown tool"), "{refused}");
 
     app.put(&ci.path()).json(&json!({"tools": ["act"]})).send().await.expect_status(200);
@@ -177,29 +177,29 @@ async fn read_tools_are_offered_and_named_tools_require_approval() {
     };
     assert_eq!((&approval["tool"], &approval["input"]), (&json!("act"), &json!({"word": "x"})));
     assert_eq!(ci.delivery(app, &asking).await["status"], "running");
-    let third = offered(&talk.vendor.requests()[2].body);
+    let third = offered(&fixture.vendor.requests()[2].body);
     assert!(third.contains(&"act".to_owned()) && !third.contains(&"burn".to_owned()), "{third:?}");
     let path = format!("/api/chat/approvals/{}", approval["id"].as_str().unwrap());
     app.post(&path).json(&json!({"decision": "approve"})).send().await.expect_status(200);
     let ended = ci.wait_until_ended(app, &asking).await;
     assert_eq!((&ended["status"], &ended["output"]), (&json!("success"), &json!("Done.")));
-    let result = talk.vendor.requests()[3].body["messages"].to_string();
+    let result = fixture.vendor.requests()[3].body["messages"].to_string();
     assert!(result.contains("did"), "the approved call ran: {result}");
 
     let burning = ci.send(app, &build_event()).await;
     app.run_workers().await;
     assert_eq!(ci.wait_until_ended(app, &burning).await["status"], "success");
-    let refused = talk.vendor.requests()[5].body["messages"].to_string();
+    let refused = fixture.vendor.requests()[5].body["messages"].to_string();
     assert!(refused.contains("unknown tool"), "{refused}");
 }
 
 #[tokio::test]
 async fn failed_turn_has_an_error() {
-    let talk = Talk::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
-    let ci = Sender::create(&talk.app, webhook_for_scout()).await;
-    let id = ci.send(&talk.app, &build_event()).await;
-    talk.app.run_workers().await;
-    let ended = ci.wait_until_ended(&talk.app, &id).await;
+    let fixture = ChatFixture::with(Script::always(Reply::failure(DocumentedFailure::WrongKey))).await;
+    let ci = Sender::create(&fixture.app, webhook_for_scout()).await;
+    let id = ci.send(&fixture.app, &build_event()).await;
+    fixture.app.run_workers().await;
+    let ended = ci.wait_until_ended(&fixture.app, &id).await;
     assert_eq!((&ended["status"], &ended["output"]), (&json!("failed"), &Value::Null));
     assert!(ended["error"].as_str().unwrap().starts_with("auth: "), "{ended}");
 }
@@ -240,8 +240,8 @@ async fn turn_that_cannot_start_is_retried() {
 
 #[tokio::test]
 async fn disabled_webhook_starts_no_turn() {
-    let talk = Talk::saying(&["No."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["No."]).await;
+    let app = &fixture.app;
     let ci = Sender::create(app, webhook_for_scout()).await;
     let (first, second) = (ci.send(app, &build_event()).await, ci.send(app, &build_event()).await);
     app.put(&ci.path()).json(&json!({"enabled": false})).send().await.expect_status(200);
@@ -255,13 +255,13 @@ async fn disabled_webhook_starts_no_turn() {
     let event_only = ci.send(app, &build_event()).await;
     app.run_workers().await;
     assert_eq!(ci.delivery(app, &event_only).await["status"], "received");
-    assert_eq!(talk.vendor.requests().len(), 0);
+    assert_eq!(fixture.vendor.requests().len(), 0);
 }
 
 #[tokio::test]
 async fn deleting_an_agent_removes_its_outputs() {
-    let talk = Talk::saying(&["Mine."]).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::saying(&["Mine."]).await;
+    let app = &fixture.app;
     let ci = Sender::create(app, webhook_for_scout()).await;
     let answered = ci.send(app, &build_event()).await;
     app.run_workers().await;
@@ -287,8 +287,8 @@ async fn deleting_an_agent_removes_its_outputs() {
 #[tokio::test]
 async fn concurrent_turns_are_limited_per_provider() {
     let gate = Gate::new();
-    let talk = Talk::with(Script::always(Reply::text(["Seen."], TEST_USAGE).gated(&gate))).await;
-    let app = &talk.app;
+    let fixture = ChatFixture::with(Script::always(Reply::text(["Seen."], TEST_USAGE).gated(&gate))).await;
+    let app = &fixture.app;
     let ci = Sender::create(app, webhook_for_scout()).await;
     let mut ids = Vec::new();
     for _ in 0..12 {
@@ -299,12 +299,12 @@ async fn concurrent_turns_are_limited_per_provider() {
     let workers = BackgroundWorkers::start(app);
     let running = async || ci.deliveries(app, "?status=running").await["total"].as_u64().expect("a number");
     let mut eventually = Eventually::new();
-    while running().await < 8 || talk.vendor.requests().len() < 8 {
+    while running().await < 8 || fixture.vendor.requests().len() < 8 {
         eventually.retry().await;
     }
     let run = trigger(app, &id(&job)).await;
     wait_for_run(app, &id(&job), &run, |run| run["status"] == "running").await;
-    assert_eq!((running().await, talk.vendor.requests().len()), (8, 8), "the other turns wait for a permit");
+    assert_eq!((running().await, fixture.vendor.requests().len()), (8, 8), "the other turns wait for a permit");
     assert_eq!(ci.deliveries(app, "?status=pending").await["total"], 4);
     gate.open();
     for id in &ids {
@@ -315,60 +315,64 @@ async fn concurrent_turns_are_limited_per_provider() {
     }
     wait_for_run(app, &id(&job), &run, |run| run["status"] == "success").await;
     drop(workers);
-    assert_eq!(talk.vendor.requests().len(), 13, "one request per turn");
+    assert_eq!(fixture.vendor.requests().len(), 13, "one request per turn");
 }
 
 #[tokio::test]
 async fn waiting_turn_is_released_on_shutdown() {
     let gate = Gate::new();
-    let mut talk = Talk::with(Script::always(Reply::text(["Seen."], TEST_USAGE).gated(&gate))).await;
-    let ci = Sender::create(&talk.app, webhook_for_scout()).await;
+    let mut fixture = ChatFixture::with(Script::always(Reply::text(["Seen."], TEST_USAGE).gated(&gate))).await;
+    let ci = Sender::create(&fixture.app, webhook_for_scout()).await;
     for _ in 0..9 {
-        ci.send(&talk.app, &build_event()).await;
+        ci.send(&fixture.app, &build_event()).await;
     }
-    let workers = BackgroundWorkers::start(&talk.app);
+    let workers = BackgroundWorkers::start(&fixture.app);
     let mut eventually = Eventually::new();
-    let running = async || ci.deliveries(&talk.app, "?status=running").await["total"].as_u64().expect("a number");
-    while talk.vendor.requests().len() < 8 || running().await < 8 {
+    let running = async || ci.deliveries(&fixture.app, "?status=running").await["total"].as_u64().expect("a number");
+    while fixture.vendor.requests().len() < 8 || running().await < 8 {
         eventually.retry().await;
     }
     drop(workers);
-    let waiting = ci.deliveries(&talk.app, "?status=pending").await;
+    let waiting = ci.deliveries(&fixture.app, "?status=pending").await;
     assert_eq!(waiting["total"], 1);
     let waiting = id(&waiting["deliveries"][0]);
-    talk.app.stop_within(Duration::ZERO).await;
+    fixture.app.stop_within(Duration::ZERO).await;
     gate.open();
-    talk.app.try_start().await.expect("start the daemon");
+    fixture.app.try_start().await.expect("start the daemon");
     // The released turn starts immediately, without waiting for its lease to expire.
-    talk.app.run_workers().await;
-    assert_eq!(ci.wait_until_ended(&talk.app, &waiting).await["status"], "success");
+    fixture.app.run_workers().await;
+    assert_eq!(ci.wait_until_ended(&fixture.app, &waiting).await["status"], "success");
 }
 
 #[tokio::test]
 async fn turn_can_be_cancelled_and_is_interrupted_by_a_restart() {
     let gate = Gate::new();
-    let mut talk = Talk::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
-    let ci = Sender::create(&talk.app, webhook_for_scout()).await;
-    let (first, second) = (ci.send(&talk.app, &build_event()).await, ci.send(&talk.app, &build_event()).await);
-    talk.app.run_workers().await;
-    let session = ci.delivery(&talk.app, &first).await["session_id"].as_str().unwrap().to_owned();
-    talk.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
-    let cancelled = ci.delivery(&talk.app, &first).await;
+    let mut fixture = ChatFixture::with(Script::always(Reply::text(["a", "b"], TEST_USAGE).gated(&gate))).await;
+    let ci = Sender::create(&fixture.app, webhook_for_scout()).await;
+    let (first, second) = (ci.send(&fixture.app, &build_event()).await, ci.send(&fixture.app, &build_event()).await);
+    fixture.app.run_workers().await;
+    let session = ci.delivery(&fixture.app, &first).await["session_id"].as_str().unwrap().to_owned();
+    fixture.app.post(&format!("/api/chat/sessions/{session}/cancel")).send().await.expect_status(200);
+    let cancelled = ci.delivery(&fixture.app, &first).await;
     assert_eq!(cancelled["status"], "cancelled");
     assert!(cancelled["error"].as_str().unwrap().starts_with("cancelled: "), "{cancelled}");
-    talk.app.stop_within(Duration::ZERO).await;
-    talk.app.try_start().await.expect("start the daemon");
+    fixture.app.stop_within(Duration::ZERO).await;
+    fixture.app.try_start().await.expect("start the daemon");
     // With replicas the lease must expire first.
-    talk.app.clock.advance(Duration::from_secs(31));
-    talk.app.run_workers().await;
-    let interrupted = ci.delivery(&talk.app, &second).await;
+    fixture.app.clock.advance(Duration::from_secs(31));
+    fixture.app.run_workers().await;
+    let interrupted = ci.delivery(&fixture.app, &second).await;
     assert_eq!(interrupted["status"], "interrupted", "{interrupted}");
-    let events = task_events(&talk.app).await;
+    let events = task_events(&fixture.app).await;
     let failed = events.iter().filter(|(name, _)| name == "task.failed");
     let reasons: Vec<(&Value, &Value)> = failed.map(|(_, data)| (&data["session_id"], &data["reason"])).collect();
     let second_session = &interrupted["session_id"];
     assert_eq!(reasons, [(&json!(session), &json!("cancelled")), (second_session, &json!("interrupted"))]);
     gate.open();
-    talk.app.run_workers().await;
-    assert_eq!(ci.delivery(&talk.app, &second).await["status"], "interrupted", "an interrupted turn is not restarted");
+    fixture.app.run_workers().await;
+    assert_eq!(
+        ci.delivery(&fixture.app, &second).await["status"],
+        "interrupted",
+        "an interrupted turn is not restarted"
+    );
 }

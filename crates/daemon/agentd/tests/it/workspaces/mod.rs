@@ -12,7 +12,7 @@ use agentd_llm::{ToolCall, Vendor};
 use agentd_testing_llm::{FakeVendor, Reply, Script};
 use serde_json::{Value, json};
 
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::{Eventually, TestProcess};
 
 struct Bench {

@@ -1,4 +1,4 @@
-//! Changes of a hook: validation and application of a request.
+//! Changes to a hook: validation and application of a request.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ pub(crate) enum SecretWrite {
     Put(Secret),
 }
 
-/// Changes of the secrets that the vault stores for a hook.
+/// Changes to the secrets that the vault stores for a hook.
 #[derive(Debug, Clone)]
 pub(crate) struct SecretWrites {
     pub(crate) secret: SecretWrite,
@@ -55,7 +55,7 @@ pub(crate) struct SecretWrites {
     pub(crate) headers: Vec<(String, Secret)>,
     /// New values of config secrets of a Python hook, by their names in the vault.
     pub(crate) code: Vec<(String, Secret)>,
-    /// Changes of the credentials in the URL.
+    /// Changes to the credentials in the URL.
     pub(crate) url: UrlSecrets,
 }
 

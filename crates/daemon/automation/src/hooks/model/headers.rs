@@ -33,7 +33,7 @@ impl Hook {
     /// Returns the config for display. Credential headers and config secrets show only whether they have a value,
     /// including headers that earlier versions stored in plain text.
     #[must_use]
-    pub(crate) fn shown_config(&self) -> Map<String, Value> {
+    pub(crate) fn redacted_config(&self) -> Map<String, Value> {
         let mut config = self.config.clone();
         if self.hook_type == HookType::Http
             && let Some(Value::Object(headers)) = config.get_mut(HEADERS)
@@ -129,7 +129,7 @@ mod tests {
         // A plain-text credential of an earlier version is sent, and not shown.
         let Action::Http(http) = &hook.action else { panic!("{:?}", hook.action) };
         assert_eq!(http.headers["authorization"], "Bearer x");
-        assert_eq!(hook.shown_config()["headers"], json!({"Authorization": {"set": true}, "X-Own": "1"}));
+        assert_eq!(hook.redacted_config()["headers"], json!({"Authorization": {"set": true}, "X-Own": "1"}));
         let change = HookChange {
             name: Some("x".to_owned()),
             event_type: Some("memory.stored".to_owned()),

@@ -101,7 +101,7 @@ impl Validate<Hooks> for CreateHook {
     }
 }
 
-/// Changes of a hook. Omitted fields keep their value; the type cannot be changed.
+/// Changes to a hook. Omitted fields keep their value; the type cannot be changed.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateHook {
     /// Display name, 1 to 200 characters after trimming.

@@ -62,7 +62,7 @@ pub(super) struct HookView {
 
 impl From<&Hook> for HookView {
     fn from(hook: &Hook) -> Self {
-        let mut config = hook.shown_config();
+        let mut config = hook.redacted_config();
         if hook.has_secret || hook.hook_type == HookType::Http {
             config.insert(SECRET.to_owned(), json!({"set": hook.is_secret_stored}));
         }
@@ -90,7 +90,7 @@ impl From<&Hook> for HookView {
 impl HookView {
     /// Hides values that may contain tokens from callers without full access: the target, the headers and the config
     /// passed to code.
-    pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
+    pub(super) fn redacted_for(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Full {
             return self;
         }
@@ -108,7 +108,8 @@ impl HookView {
                     *value = json!("[hidden]");
                 }
                 (HookType::Builtin, "channel", Value::String(channel)) => {
-                    *value = json!(channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown()));
+                    *value =
+                        json!(channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.redacted()));
                 }
                 _ => {}
             }
@@ -179,7 +180,7 @@ pub(super) struct HookList {
 #[utoipa::path(get, path = "/api/hooks", tag = "hooks", responses((status = 200, body = HookList)))]
 pub(super) async fn list_hooks(State(hooks): State<Hooks>, caller: Caller) -> Answer<HookList> {
     let dead_letters = hooks.dead_letter_counts().await?;
-    let hooks = hooks.list().await?.iter().map(|hook| HookView::from(hook).shown_to(&caller)).collect();
+    let hooks = hooks.list().await?.iter().map(|hook| HookView::from(hook).redacted_for(&caller)).collect();
     Ok(Json(HookList { hooks, dead_letters }))
 }
 
@@ -211,7 +212,7 @@ pub(super) async fn create_hook(
     responses((status = 200, body = HookView), (status = 404, body = ErrorBody, description = "Hook not found")),
 )]
 pub(super) async fn get_hook(State(hooks): State<Hooks>, caller: Caller, Path(id): Path<HookId>) -> Answer<HookView> {
-    Ok(Json(HookView::from(&hooks.get(&id).await?).shown_to(&caller)))
+    Ok(Json(HookView::from(&hooks.get(&id).await?).redacted_for(&caller)))
 }
 
 /// Update a hook

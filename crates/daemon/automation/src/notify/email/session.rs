@@ -69,7 +69,7 @@ impl Server {
     /// Converts a failure that is not a rejection of a specific command.
     fn failure(&self, during: &'static str, error: SmtpError) -> EmailError {
         if let Some(code) = error.status() {
-            let reply = self.shown(&reply_text(&error));
+            let reply = self.sanitize_reply(&reply_text(&error));
             return self.protocol(during, format!("the server responded with {} {reply}", u16::from(code)));
         }
         if ReplyTooLong::is_cause_of(&error) {
@@ -84,7 +84,7 @@ impl Server {
 
     /// Returns a reply for display, as one short line. A reply that repeats the login, in any encoding or split over
     /// lines, is hidden.
-    fn shown(&self, reply: &str) -> String {
+    fn sanitize_reply(&self, reply: &str) -> String {
         if self.login.as_ref().is_some_and(|login| login_redactor(login).is_repeated_in(reply)) {
             return "(reply hidden because it repeats the login)".to_owned();
         }
@@ -199,8 +199,10 @@ async fn expect_reply(tcp: &mut TcpStream, server: &Server, code: &str) -> Resul
     }
     let reply = String::from_utf8_lossy(&bytes).into_owned();
     if !reply.starts_with(code) {
-        return Err(server
-            .protocol(GREETING, format!("the server responded with {}", server.shown(&without_inner_codes(&reply)))));
+        return Err(server.protocol(
+            GREETING,
+            format!("the server responded with {}", server.sanitize_reply(&without_inner_codes(&reply))),
+        ));
     }
     Ok(reply)
 }
@@ -290,7 +292,7 @@ pub(super) async fn submit(
 /// Returns the reply of a rejection, and whether it is permanent (5xx).
 fn refusal(server: &Server, error: &SmtpError) -> Option<(String, bool)> {
     let code = error.status()?;
-    Some((format!("{} {}", u16::from(code), server.shown(&reply_text(error))), error.is_permanent()))
+    Some((format!("{} {}", u16::from(code), server.sanitize_reply(&reply_text(error))), error.is_permanent()))
 }
 
 fn reply_text(error: &SmtpError) -> String {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-pub(super) use target::shown_channel;
+pub(super) use target::redact_channel;
 pub use target::{Target, TargetError};
 
 agentd_base::typed_id!(

@@ -63,8 +63,8 @@ impl Target {
 
     /// Returns the target for display. A URL shows only its scheme and host, because the rest may be secret.
     #[must_use]
-    pub fn shown(&self) -> String {
-        format!("{}:{}", self.platform(), shown_channel(self.platform(), self.channel()))
+    pub fn redacted(&self) -> String {
+        format!("{}:{}", self.platform(), redact_channel(self.platform(), self.channel()))
     }
 
     /// Returns the part after the colon.
@@ -136,13 +136,13 @@ impl fmt::Display for Target {
 /// Formats the target without secrets.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown())
+        f.write_str(&self.redacted())
     }
 }
 
 /// Returns a channel for display. A URL shows only its scheme and host, because user, path and query may contain a
 /// token.
-pub(crate) fn shown_channel(platform: &str, channel: &str) -> String {
+pub(crate) fn redact_channel(platform: &str, channel: &str) -> String {
     match Url::parse(channel) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => url.origin().ascii_serialization(),
         _ if platform == Target::WEBHOOK => "?".to_owned(),
@@ -188,7 +188,7 @@ mod tests {
             ("google_chat:spaces/A:b", "google_chat:spaces/A:b"),
             ("email:a@b.co", "email:a@b.co"),
         ] {
-            assert_eq!(target.parse::<Target>().unwrap().shown(), shown);
+            assert_eq!(target.parse::<Target>().unwrap().redacted(), shown);
         }
     }
 

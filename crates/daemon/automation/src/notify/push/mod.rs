@@ -33,7 +33,7 @@ use agentd_web_push::{Receiver, VapidKey};
 use futures_util::future::BoxFuture;
 use url::Url;
 
-use model::{Keys, MAX_DEVICES, MAX_ENDPOINT, endpoint_fault, shown_agent};
+use model::{Keys, MAX_DEVICES, MAX_ENDPOINT, display_agent, endpoint_fault};
 pub use model::{NewSubscription, PushDetails, PushSubscription, PushSubscriptionId};
 use silent::SilentServices;
 
@@ -184,7 +184,7 @@ impl Push {
             id: PushSubscriptionId::generate(&self.0.context.ids),
             endpoint_sha256: keys.endpoint_sha256(),
             service: url.origin().ascii_serialization(),
-            user_agent: shown_agent(&new.user_agent),
+            user_agent: display_agent(&new.user_agent),
             created_at: self.0.context.clock.now(),
             last_success_at: None,
             last_failure_at: None,

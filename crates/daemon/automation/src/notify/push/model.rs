@@ -141,7 +141,7 @@ pub(super) fn endpoint_fault(url: &Url) -> Option<&'static str> {
 }
 
 /// Sanitizes a `User-Agent` for display.
-pub(super) fn shown_agent(text: &str) -> String {
+pub(super) fn display_agent(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(MAX_AGENT_CHARACTERS).collect()
 }
 

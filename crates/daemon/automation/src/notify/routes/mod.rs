@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::notify::model::{MessageFormat, NotificationId, NotificationStatus, StoredNotification, shown_channel};
+use crate::notify::model::{MessageFormat, NotificationId, NotificationStatus, StoredNotification, redact_channel};
 use crate::notify::service::Notify;
 
 #[must_use]
@@ -101,7 +101,7 @@ impl From<&StoredNotification> for NotificationView {
         Self {
             id: stored.id.clone(),
             platform: stored.platform.clone(),
-            channel: shown_channel(&stored.platform, &stored.channel),
+            channel: redact_channel(&stored.platform, &stored.channel),
             subject: stored.subject.clone(),
             format: stored.format,
             status: stored.status,

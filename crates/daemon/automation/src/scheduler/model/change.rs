@@ -1,4 +1,4 @@
-//! Changes of a job: validation and application.
+//! Changes to a job: validation and application.
 
 use agentd_base::{Patch, Problems};
 use agentd_core::vault::{SealedUrl, UnknownMask, UrlSecrets};
@@ -15,7 +15,7 @@ const MAX_TIME_LIMIT_SECONDS: u32 = 86_400;
 const MAX_NAME_CHARACTERS: usize = 200;
 const MAX_GOAL_CHARACTERS: usize = 20_000;
 
-/// Changes of a delivery rule. Omitted fields keep their value.
+/// Changes to a delivery rule. Omitted fields keep their value.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 pub struct DeliveryChange {
     /// Target: `<platform>:<channel>`, `email:<address>`, `webhook:<url>`, or `push:` for the registered devices.
@@ -123,7 +123,7 @@ impl Job {
         url_secrets
     }
 
-    /// Applies the delivery rule and returns the changes of the credentials in its URL.
+    /// Applies the delivery rule and returns the changes to the credentials in its URL.
     fn apply_delivery(&mut self, wanted: &Patch<DeliveryChange>, problems: &mut Problems) -> UrlSecrets {
         let before = self.delivery.take();
         self.delivery = match wanted {

@@ -30,7 +30,7 @@ fn truncate(text: &str, characters: usize) -> String {
 /// result of a condition must not depend on the interface language.
 fn job_value(job: &Job) -> Value {
     let delivery = job.delivery.as_ref().map(|rule| {
-        let channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown());
+        let channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.redacted());
         json!({"channel": truncate(&channel, MAX_SHORT_TEXT_CHARACTERS), "format": rule.format})
     });
     let condition = job

@@ -48,7 +48,7 @@ pub struct RetryRule {
     pub base_delay: BaseDelay,
 }
 
-/// Changes of a retry rule. Omitted fields keep their value.
+/// Changes to a retry rule. Omitted fields keep their value.
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 pub struct RetryChange {
     /// Maximum number of attempts, including the first; 1 to 10.

@@ -30,7 +30,7 @@ pub(super) struct CreateChainBody {
     edges: Vec<ChainEdge>,
 }
 
-/// Jobs that start each other's runs.
+/// Jobs with dependencies that determine the order of their runs.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChainView {
     id: ChainId,

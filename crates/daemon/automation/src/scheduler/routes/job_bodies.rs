@@ -116,7 +116,7 @@ impl Validate<Scheduler> for CreateJobBody {
     }
 }
 
-/// Changes of a job. Omitted fields keep their value, including those inside `delivery` and `retry`. `null` removes
+/// Changes to a job. Omitted fields keep their value, including those inside `delivery` and `retry`. `null` removes
 /// `project_id`, `delivery`, `condition`, `retry` and `model`.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UpdateJobBody {
@@ -144,7 +144,7 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(value_type = ScheduleSpec)]
     schedule: Option<ScheduleSpec>,
-    /// Changes of the destination of the output; null to only store the output.
+    /// Changes to the destination of the output; null to only store the output.
     #[serde(default)]
     #[schema(value_type = Option<DeliveryChange>)]
     delivery: Patch<DeliveryChange>,
@@ -152,7 +152,7 @@ pub(super) struct UpdateJobBody {
     #[serde(default)]
     #[schema(value_type = Option<JobCondition>)]
     condition: Patch<JobCondition>,
-    /// Changes of the retry rule; null to not retry failed attempts.
+    /// Changes to the retry rule; null to not retry failed attempts.
     #[serde(default)]
     #[schema(value_type = Option<RetryChange>)]
     retry: Patch<RetryChange>,

@@ -91,11 +91,11 @@ impl JobView {
     }
 
     /// Hides the token in a delivery address from read-only callers.
-    fn shown_to(mut self, caller: &Caller) -> Self {
+    fn redacted_for(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Read
             && let Some(rule) = &mut self.delivery
         {
-            rule.channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.shown());
+            rule.channel = rule.channel.parse::<Target>().map_or_else(|_| "?".to_owned(), |target| target.redacted());
         }
         self
     }
@@ -159,7 +159,7 @@ pub(super) async fn list_jobs(
         project: query.project_id.as_deref(),
     };
     let (jobs, count) = scheduler.list(filter, page).await?;
-    let jobs = jobs.iter().map(|job| JobView::new(job, &scheduler).shown_to(&caller)).collect();
+    let jobs = jobs.iter().map(|job| JobView::new(job, &scheduler).redacted_for(&caller)).collect();
     Ok(Json(JobList { jobs, count }))
 }
 
@@ -197,7 +197,7 @@ pub(super) async fn get_job(
     caller: Caller,
     Path(id): Path<JobId>,
 ) -> Answer<JobView> {
-    Ok(Json(JobView::new(&scheduler.get(&id).await?, &scheduler).shown_to(&caller)))
+    Ok(Json(JobView::new(&scheduler.get(&id).await?, &scheduler).redacted_for(&caller)))
 }
 
 /// Update a job

@@ -193,7 +193,7 @@ impl Scheduler {
         for chain in chains::list_chains_of_job(tx, &run.job_id, true).await? {
             let step = ChainStep { job_id: run.job_id.clone(), run_id: run.id.clone(), status };
             // Skipped runs do not create chain runs without any step to execute.
-            let is_idle = matches!(chain.advance(std::slice::from_ref(&step)), Advance::Over(_));
+            let is_idle = matches!(chain.advance(std::slice::from_ref(&step)), Advance::Finished(_));
             if status == RunStatus::Skipped && is_idle {
                 continue;
             }
@@ -216,12 +216,12 @@ impl Scheduler {
             let steps = chains::list_steps(tx, chain_run).await?;
             match chain.advance(&steps) {
                 // Skipped steps complete immediately, so their successors are decided in the next iteration.
-                Advance::Begin(next) => {
+                Advance::Start(next) => {
                     if !self.begin_steps(tx, chain_run, &next).await? {
                         return Ok(());
                     }
                 }
-                Advance::Over(status) => return chains::end_chain_run(tx, chain_run, status).await,
+                Advance::Finished(status) => return chains::end_chain_run(tx, chain_run, status).await,
             }
         }
     }

@@ -37,7 +37,7 @@ pub struct CreateJob {
     pub agent_job_limit: Option<u64>,
 }
 
-/// Changes of a job.
+/// Changes to a job.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateJob {
     /// Id or `svc_name`.

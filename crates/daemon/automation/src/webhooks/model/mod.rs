@@ -75,7 +75,7 @@ pub struct Webhook {
     pub updated_at: Timestamp,
 }
 
-/// Changes of a webhook, or the fields of a new one.
+/// Changes to a webhook, or the fields of a new one.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookChange {
     pub name: Option<String>,

@@ -131,7 +131,7 @@ struct WebhookFields {
     enabled: Option<bool>,
 }
 
-/// Changes of a webhook. Omitted fields keep their value.
+/// Changes to a webhook. Omitted fields keep their value.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = WebhookUpdate)]
 struct WebhookUpdateFields {

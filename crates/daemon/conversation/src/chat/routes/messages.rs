@@ -32,8 +32,8 @@ pub(super) struct MessageView {
     parts: Vec<MessagePart>,
     /// Tool calls of the turn in chronological order; empty if no tool was used.
     tool_calls: Vec<CallRecord>,
-    /// Id of the agent that wrote a reply. This field and the following ones up to `duration_ms` are null for other
-    /// messages.
+    /// Id of the agent that wrote the reply. Null for messages that are not replies, as are the provider, model, token,
+    /// cost and duration fields.
     agent_id: Option<String>,
     /// Id of the model provider, such as `openai` or `local`.
     provider: Option<String>,

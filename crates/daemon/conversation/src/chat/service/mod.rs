@@ -46,7 +46,7 @@ pub struct CreateConversation {
     pub project: Option<String>,
 }
 
-/// Changes of a conversation; `None` leaves a field unchanged.
+/// Changes to a conversation; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct UpdateConversation {
     pub title: Option<String>,

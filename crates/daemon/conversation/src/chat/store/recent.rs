@@ -117,7 +117,7 @@ pub(crate) async fn list_existing(read: &mut Read, ids: &[String]) -> Result<Vec
         return Ok(Vec::new());
     }
     let mut args = Args::new();
-    let places: Vec<String> = ids.iter().map(|id| format!("${}", args.push(id.as_str()))).collect();
-    let sql = format!("SELECT id FROM conversations WHERE id IN ({}) AND {}", places.join(", "), is_visible());
+    let placeholders: Vec<String> = ids.iter().map(|id| format!("${}", args.push(id.as_str()))).collect();
+    let sql = format!("SELECT id FROM conversations WHERE id IN ({}) AND {}", placeholders.join(", "), is_visible());
     read.fetch_all(sql, args).await?.iter().map(|row| row.get("id")).collect()
 }

@@ -92,11 +92,11 @@ pub(super) async fn list_memory_clusters(
 ) -> Result<Response, ApiError> {
     let (clusters, total) = memory.clusters(query.count()?, query.agent_id.as_deref()).await?;
     let mut pieces: Vec<Pieces> = Vec::new();
-    for (place, cluster) in clusters.iter().enumerate() {
+    for (index, cluster) in clusters.iter().enumerate() {
         // `episode_ids` is the last field and is streamed.
         let view = serde_json::to_string(&ClusterView::from(cluster)).unwrap_or_default();
         let opening = view.trim_end_matches("]}").to_owned();
-        let comma = if place > 0 { "," } else { "" };
+        let comma = if index > 0 { "," } else { "" };
         pieces.push(stream::text(move || format!("{comma}{opening}")));
         pieces.push(stream::entries(memory.members(cluster), EpisodeId::clone, &EntryCount::default()));
         pieces.push(stream::text(|| "]}".to_owned()));

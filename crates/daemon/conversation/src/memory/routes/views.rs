@@ -49,13 +49,13 @@ pub(super) struct EpisodeView {
     pub(super) access_count: u64,
     /// Topics given at creation, up to 32.
     pub(super) topics: Vec<String>,
-    /// Entities it mentions, the most mentioned in it first.
+    /// Entities mentioned in the episode, most frequent first.
     pub(super) entities: Vec<EntityView>,
     /// Agent that the episode belongs to; null if it belongs to none.
     pub(super) agent_id: Option<AgentId>,
     /// Id of the newer episode that contradicts this one; null if the episode is current.
     pub(super) superseded_by: Option<EpisodeId>,
-    /// Whether it was derived from untrusted text, such as a web page. Agents then treat it as untrusted.
+    /// Whether the episode was derived from untrusted text, such as a web page; agents treat it accordingly.
     pub(super) is_untrusted: bool,
     /// Time of the event; searches filter by it.
     pub(super) occurred_at: Timestamp,

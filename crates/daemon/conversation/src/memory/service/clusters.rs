@@ -30,7 +30,7 @@ pub struct Cluster {
     pub label: ClusterLabel,
     pub size: u64,
     clustered: Arc<Clustering>,
-    place: usize,
+    position: usize,
 }
 
 impl Memory {
@@ -46,12 +46,12 @@ impl Memory {
         };
         let (_, clustered) = self.clustered(Scope { agent, count }).await?;
         let labels = clustered.labels.get_or_try_init(|| self.labels(&clustered)).await?;
-        let view = |(place, label): (usize, &ClusterLabel)| Cluster {
-            id: clustered.id(place).to_string(),
+        let view = |(position, label): (usize, &ClusterLabel)| Cluster {
+            id: clustered.id(position).to_string(),
             label: label.clone(),
-            size: clustered.sizes()[place] as u64,
+            size: clustered.sizes()[position] as u64,
             clustered: Arc::clone(&clustered),
-            place,
+            position,
         };
         Ok((labels.iter().enumerate().map(view).collect(), clustered.total() as u64))
     }
@@ -59,11 +59,11 @@ impl Memory {
     /// Streams the ids of a cluster's episodes in pages: the nearest to its centroid first, then the others, oldest
     /// first.
     pub fn members(&self, cluster: &Cluster) -> impl Stream<Item = Result<Vec<EpisodeId>, MemoryError>> + Send + use<> {
-        let (memory, clustered, place) = (self.clone(), Arc::clone(&cluster.clustered), cluster.place);
-        let nearest = clustered.nearest(place).to_vec();
+        let (memory, clustered, position) = (self.clone(), Arc::clone(&cluster.clustered), cluster.position);
+        let nearest = clustered.nearest(position).to_vec();
         let mut at = 0;
         let others = std::iter::from_fn(move || {
-            let others = clustered.other_members(place, &mut at, MEMBERS_PAGE_SIZE);
+            let others = clustered.other_members(position, &mut at, MEMBERS_PAGE_SIZE);
             (!others.is_empty()).then_some(others)
         });
         futures_util::stream::iter(std::iter::once(nearest).chain(others)).then(move |rows| {
@@ -90,7 +90,7 @@ impl Memory {
             return Err(missing());
         }
         let agent = agent.map(|agent| agent_key(agent.as_str()));
-        let mut members: Vec<RowNumber> = clustered.members(id.place).collect();
+        let mut members: Vec<RowNumber> = clustered.members(id.position).collect();
         if let Some(agent) = agent.filter(|agent| id.scope.agent != Some(*agent)) {
             retain_of_agent(&mut members, &index, agent);
         }
@@ -116,9 +116,9 @@ impl Memory {
     async fn labels(&self, clustered: &Clustering) -> Result<Vec<ClusterLabel>, MemoryError> {
         let mut read = self.context().db.read().await?;
         let mut texts: Vec<Vec<String>> = Vec::new();
-        for (place, size) in clustered.sizes().iter().enumerate() {
+        for (position, size) in clustered.sizes().iter().enumerate() {
             let gap = size.div_ceil(MAX_SAMPLED_EPISODES).max(1);
-            let numbers: Vec<i64> = clustered.members(place).step_by(gap).map(|row| number(&row)).collect();
+            let numbers: Vec<i64> = clustered.members(position).step_by(gap).map(|row| number(&row)).collect();
             texts.push(
                 episodes::list_beginnings(&mut read, &numbers, MAX_SAMPLED_CHARACTERS).await?.into_values().collect(),
             );
@@ -156,7 +156,7 @@ fn label_clusters(texts: &[Vec<String>]) -> Vec<ClusterLabel> {
 fn is_word(token: &Token) -> bool {
     let length = token.term.chars().count();
     let is_pair = length == 2 && token.term.chars().all(|character| u32::from(character) >= 0x0e00);
-    !token.is_stop_word && length >= 2 && (token.counts || is_pair)
+    !token.is_stop_word && length >= 2 && (token.is_counted || is_pair)
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Memory {
         };
         let mut items = 0;
         for _ in 0..MAX_PAGES {
-            let (since, after) = &run.place;
+            let (since, after) = &run.position;
             let DueConversations { mut due, next, is_last } = self
                 .due_conversations(*since, after, CONVERSATION_PAGE_SIZE, |conversation, known| {
                     known.revision < conversation.revision
@@ -56,7 +56,7 @@ impl Memory {
             let unfinished = self.remember_conversations(due).await?;
             run.unfinished = run.unfinished.into_iter().chain(unfinished).min();
             let is_new = last.is_some();
-            run.place = if is_whole { next } else { last }.unwrap_or(run.place);
+            run.position = if is_whole { next } else { last }.unwrap_or(run.position);
             if is_whole && is_last {
                 return Ok(WorkerReport { items, has_more: self.0.followed.lock().end(&run) });
             }

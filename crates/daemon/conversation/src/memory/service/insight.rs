@@ -210,13 +210,13 @@ fn extract_key_sentences(utterances: &[Utterance]) -> Option<String> {
     let sentences = utterances.iter().flat_map(|utterance| sentences(&utterance.text));
     let mut evaluated: Vec<(usize, f64, &str)> = sentences
         .enumerate()
-        .map(|(place, sentence)| (place, agentd_entities::evaluate(sentence).importance, sentence))
+        .map(|(index, sentence)| (index, agentd_entities::evaluate(sentence).importance, sentence))
         .filter(|(_, importance, sentence)| *importance >= MIN_SENTENCE_IMPORTANCE && !sentence.ends_with('?'))
         .collect();
     evaluated.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
     evaluated.dedup_by_key(|(_, _, sentence)| *sentence);
     evaluated.truncate(MAX_SENTENCES);
-    evaluated.sort_by_key(|(place, ..)| *place);
+    evaluated.sort_by_key(|(index, ..)| *index);
     let chosen: Vec<String> = evaluated
         .into_iter()
         .map(|(_, _, sentence)| truncate_at_sentence(sentence, MAX_INSIGHT_CHARACTERS / MAX_SENTENCES))

@@ -1,4 +1,4 @@
-//! Rows with the progress of conversations.
+//! Progress of the memory jobs in each conversation.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct ConversationProgress {
     pub insight_revision: u64,
 }
 
-/// Returns the progress of those conversations that have any.
+/// Returns the progress of the given conversations; conversations without progress are omitted.
 pub(crate) async fn find_progress(
     read: &mut Read,
     ids: &[&str],
@@ -26,10 +26,10 @@ pub(crate) async fn find_progress(
         return Ok(HashMap::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, ids.iter().copied());
+    let placeholders = placeholders(&mut args, ids.iter().copied());
     let sql = format!(
         "SELECT conversation_id, through, revision, insight_revision FROM memory_talks \
-         WHERE conversation_id IN ({places})"
+         WHERE conversation_id IN ({placeholders})"
     );
     let rows = read.fetch_all(sql, args).await?;
     rows.iter()
@@ -52,7 +52,7 @@ pub(crate) async fn advance(
     before: ConversationProgress,
     after: ConversationProgress,
 ) -> Result<bool, StoreError> {
-    let moved = tx
+    let updated_rows = tx
         .execute(
             "INSERT INTO memory_talks (conversation_id, agent_id, through, revision, insight_revision) \
              VALUES ($1, $2, $3, $4, $5) ON CONFLICT (conversation_id) DO UPDATE \
@@ -71,7 +71,7 @@ pub(crate) async fn advance(
             ],
         )
         .await?;
-    Ok(moved == 1)
+    Ok(updated_rows == 1)
 }
 
 /// Deletes the progress of up to `limit` conversations of an agent; returns their number.
@@ -95,6 +95,6 @@ pub(crate) async fn delete_conversations(tx: &mut Tx, ids: &[String]) -> Result<
         return Ok(());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, ids.iter().map(String::as_str));
-    tx.execute(format!("DELETE FROM memory_talks WHERE conversation_id IN ({places})"), args).await.map(|_| ())
+    let placeholders = placeholders(&mut args, ids.iter().map(String::as_str));
+    tx.execute(format!("DELETE FROM memory_talks WHERE conversation_id IN ({placeholders})"), args).await.map(|_| ())
 }

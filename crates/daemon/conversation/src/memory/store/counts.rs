@@ -57,7 +57,7 @@ impl Figure {
     }
 }
 
-/// Changes of counters, written together.
+/// Changes to counters, written together.
 #[derive(Debug, Default)]
 pub(crate) struct CountChanges {
     by_figure: BTreeMap<(Figure, String), i64>,
@@ -94,9 +94,9 @@ impl CountChanges {
         for batch in changes.chunks(50) {
             let mut args = Args::new();
             let mut sql = "INSERT INTO memory_counts (kind, name, amount) VALUES ".to_owned();
-            for (place, ((figure, name), amount)) in batch.iter().enumerate() {
+            for (index, ((figure, name), amount)) in batch.iter().enumerate() {
                 let (kind, name, amount) = (args.push(figure.as_str()), args.push(name.as_str()), args.push(*amount));
-                let comma = if place == 0 { "" } else { ", " };
+                let comma = if index == 0 { "" } else { ", " };
                 sql.push_str(&format!("{comma}(${kind}, ${name}, ${amount})"));
             }
             sql.push_str(" ON CONFLICT (kind, name) DO UPDATE SET amount = memory_counts.amount + excluded.amount");

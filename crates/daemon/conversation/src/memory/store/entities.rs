@@ -187,10 +187,10 @@ pub(crate) async fn attach(read: &mut Read, episodes: &mut [Episode]) -> Result<
     // Stays well below the parameter limit of the databases.
     for batch in episodes.chunks_mut(500) {
         let mut args = Args::new();
-        let places = placeholders(&mut args, batch.iter().map(|episode| episode.number));
+        let placeholders = placeholders(&mut args, batch.iter().map(|episode| episode.number));
         let sql = format!(
             "SELECT m.episode, e.number, e.id, e.name, e.entity_type, e.mentions FROM episode_entities m \
-             JOIN entities e ON e.number = m.entity WHERE m.episode IN ({places}) \
+             JOIN entities e ON e.number = m.entity WHERE m.episode IN ({placeholders}) \
              ORDER BY m.episode, m.mentions DESC, e.number"
         );
         if batch.is_empty() {

@@ -93,8 +93,8 @@ pub(crate) async fn episodes_by_number(read: &mut Read, numbers: &[i64]) -> Resu
         return Ok(Vec::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number IN ({places}) AND {NOT_DELETED}");
+    let placeholders = placeholders(&mut args, numbers.iter().copied());
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE number IN ({placeholders}) AND {NOT_DELETED}");
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     found.sort_by_key(|episode| numbers.iter().position(|number| *number == episode.number));
@@ -107,8 +107,8 @@ pub(crate) async fn ids_by_number(read: &mut Read, numbers: &[i64]) -> Result<Ha
     let mut ids = HashMap::with_capacity(numbers.len());
     for batch in numbers.chunks(BATCH) {
         let mut args = Args::new();
-        let places = placeholders(&mut args, batch.iter().copied());
-        let sql = format!("SELECT number, id FROM episodes WHERE number IN ({places}) AND {NOT_DELETED}");
+        let placeholders = placeholders(&mut args, batch.iter().copied());
+        let sql = format!("SELECT number, id FROM episodes WHERE number IN ({placeholders}) AND {NOT_DELETED}");
         for row in read.fetch_all(sql, args).await? {
             ids.insert(row.get("number")?, row.get("id")?);
         }
@@ -131,10 +131,10 @@ pub(crate) async fn list_beginnings(
     let mut list_beginnings = BTreeMap::new();
     for batch in numbers.chunks(BATCH) {
         let mut args = Args::new();
-        let places = placeholders(&mut args, batch.iter().copied());
+        let placeholders = placeholders(&mut args, batch.iter().copied());
         let sql = format!(
             "SELECT number, substr(content, 1, {characters}) AS beginning FROM episodes \
-             WHERE number IN ({places}) AND {NOT_DELETED}"
+             WHERE number IN ({placeholders}) AND {NOT_DELETED}"
         );
         for row in read.fetch_all(sql, args).await? {
             list_beginnings.insert(row.get("number")?, row.get("beginning")?);
@@ -173,8 +173,9 @@ pub(crate) async fn indexed_rows(read: &mut Read, numbers: &[i64]) -> Result<Vec
         return Ok(Vec::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, numbers.iter().copied());
-    let sql = format!("SELECT {INDEXED} FROM episodes WHERE number IN ({places}) AND {NOT_DELETED} ORDER BY number");
+    let placeholders = placeholders(&mut args, numbers.iter().copied());
+    let sql =
+        format!("SELECT {INDEXED} FROM episodes WHERE number IN ({placeholders}) AND {NOT_DELETED} ORDER BY number");
     read.fetch_all(sql, args).await?.iter().map(indexed).collect()
 }
 
@@ -270,8 +271,8 @@ pub(crate) async fn episodes_by_id(read: &mut Read, ids: &[String]) -> Result<Ve
         return Ok(Vec::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, ids.iter().map(String::as_str));
-    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id IN ({places}) AND {NOT_DELETED}");
+    let placeholders = placeholders(&mut args, ids.iter().map(String::as_str));
+    let sql = format!("SELECT {COLUMNS} FROM episodes WHERE id IN ({placeholders}) AND {NOT_DELETED}");
     let rows = read.fetch_all(sql, args).await?;
     let mut found = rows.iter().map(episode).collect::<Result<Vec<_>, _>>()?;
     found.sort_by_key(|episode| ids.iter().position(|id| id == episode.id.as_str()));
@@ -424,8 +425,9 @@ pub(crate) async fn vectors_of(read: &mut Read, episodes: &[i64]) -> Result<Vec<
         return Ok(Vec::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, episodes.iter().copied());
-    let sql = format!("SELECT episode, vector FROM episode_vectors WHERE episode IN ({places}) ORDER BY episode, part");
+    let placeholders = placeholders(&mut args, episodes.iter().copied());
+    let sql =
+        format!("SELECT episode, vector FROM episode_vectors WHERE episode IN ({placeholders}) ORDER BY episode, part");
     let rows = read.fetch_all(sql, args).await?;
     rows.iter().map(|row| Ok((row.get("episode")?, from_bytes(&row.get::<Vec<u8>>("vector")?)))).collect()
 }

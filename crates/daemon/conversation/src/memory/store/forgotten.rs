@@ -24,8 +24,8 @@ pub(crate) async fn find_forgotten(read: &mut Read, origins: &[String]) -> Resul
         return Ok(BTreeSet::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, origins.iter().map(String::as_str));
-    let sql = format!("SELECT origin FROM memory_forgotten WHERE origin IN ({places})");
+    let placeholders = placeholders(&mut args, origins.iter().map(String::as_str));
+    let sql = format!("SELECT origin FROM memory_forgotten WHERE origin IN ({placeholders})");
     read.fetch_all(sql, args).await?.iter().map(|row| row.get("origin")).collect()
 }
 

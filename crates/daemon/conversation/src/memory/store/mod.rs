@@ -25,6 +25,6 @@ const NOT_DELETED: &str =
 
 /// Pushes the values and returns their placeholders, `$n, $n+1, …`.
 fn placeholders<T: agentd_store::IntoValue>(args: &mut Args, values: impl IntoIterator<Item = T>) -> String {
-    let places: Vec<String> = values.into_iter().map(|value| format!("${}", args.push(value))).collect();
-    places.join(", ")
+    let placeholders: Vec<String> = values.into_iter().map(|value| format!("${}", args.push(value))).collect();
+    placeholders.join(", ")
 }

@@ -14,10 +14,10 @@ pub(crate) async fn count_access(tx: &mut Tx, ids: &[String]) -> Result<(), Stor
     let now = tx.clock().now();
     let mut args = Args::new();
     let now = args.push(now);
-    let places = placeholders(&mut args, ids.iter().map(String::as_str));
+    let placeholders = placeholders(&mut args, ids.iter().map(String::as_str));
     let sql = format!(
         "UPDATE episodes SET access_count = access_count + 1, touched_at = ${now} WHERE number IN \
-         (SELECT number FROM episodes WHERE id IN ({places}) ORDER BY number)"
+         (SELECT number FROM episodes WHERE id IN ({placeholders}) ORDER BY number)"
     );
     tx.execute(sql, args).await.map(|_| ())
 }
@@ -45,9 +45,9 @@ pub(crate) async fn list_feedback(read: &mut Read, numbers: &[i64]) -> Result<Ha
         return Ok(HashMap::new());
     }
     let mut args = Args::new();
-    let places = placeholders(&mut args, numbers.iter().copied());
+    let placeholders = placeholders(&mut args, numbers.iter().copied());
     let sql = format!(
-        "SELECT number, judged_count, used_count FROM episodes WHERE judged_count > 0 AND number IN ({places})"
+        "SELECT number, judged_count, used_count FROM episodes WHERE judged_count > 0 AND number IN ({placeholders})"
     );
     let rows = read.fetch_all(sql, args).await?;
     rows.iter()

@@ -83,7 +83,7 @@ pub struct UserSession {
     pub address: Option<String>,
 }
 
-/// Whether the password must be confirmed again. `page` is `None` for credentials that are no page session; otherwise
+/// Whether the password must be confirmed again. `page` is `None` for credentials that are not page session; otherwise
 /// it contains the end of the last confirmation.
 #[must_use]
 pub(crate) fn password_proof(page: Option<Option<Timestamp>>, now: Timestamp) -> PasswordProof {

@@ -24,7 +24,7 @@ impl Auth {
         Ok(store::sessions::list_sessions(&mut self.0.context.db.read().await?).await?)
     }
 
-    /// Ends the caller's session; `false` if the caller's credential is no session.
+    /// Ends the caller's session; `false` if the caller's credential is not a session.
     ///
     /// # Errors
     /// `Store` if the session cannot be deleted.

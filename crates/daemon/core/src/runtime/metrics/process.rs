@@ -30,7 +30,7 @@ pub(super) fn families(started_at: Timestamp) -> Vec<FamilySnapshot> {
     families
 }
 
-/// Second field of `/proc/self/statm`, in pages: `proc_pid_statm(5)`.
+/// Returns the resident set size in bytes: the second field of `/proc/self/statm`, in pages; see `proc_pid_statm(5)`.
 fn resident_bytes() -> Option<f64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u32 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -40,7 +40,7 @@ fn resident_bytes() -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // Without the descriptor of the directory itself.
+    // Excludes the descriptor of the directory itself.
     let count = std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     u32::try_from(count).ok().map(f64::from)
 }

@@ -74,7 +74,7 @@ impl NextDue {
 /// Time to wait until `due`; `None` if it has passed, so that waiting does not help.
 #[must_use]
 pub fn until_due(due: Timestamp, now: Timestamp) -> Option<Duration> {
-    /// Shortest wait, because timers are no finer.
+    /// Shortest wait, because timers are not more precise.
     const MIN_WAIT: Duration = Duration::from_millis(5);
     /// Tolerance: work that became due this recently may not have been noticed yet.
     const TOLERANCE: Duration = Duration::from_millis(20);

@@ -82,7 +82,7 @@ impl Worker for Idle {
 #[tokio::test]
 async fn idle_worker_runs_after_a_write_or_when_due() {
     let test = sqlite().await;
-    // The first commit includes the changes of the migrations.
+    // The first commit includes the changes to the migrations.
     write_row(&test.db).await;
     let (runs, due) = (Arc::new(AtomicU32::new(0)), test.clock.clock().now() + Duration::from_secs(3600));
     let mut workers = Workers::new(TaskPanics::default(), test.clock.clock());

@@ -1,4 +1,4 @@
-//! Changes of settings: read, merged, validated and written in one transaction, then applied.
+//! Changes to settings: read, merged, validated and written in one transaction, then applied.
 //!
 //! Responses contain the committed values, not the active ones. A failure to read the new state after the commit does
 //! not undo the change and must not look as if it did.

@@ -1,4 +1,4 @@
-//! Changes of an agent, and the versions of its instructions.
+//! Changes to an agent, and the versions of its instructions.
 
 use agentd_base::{FieldProblem, Patch, Timestamp};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Changes of an agent and of its instructions. Each change reads and writes in one transaction, so that no concurrent
+//! Changes to an agent and to its instructions. Each change reads and writes in one transaction, so that no concurrent
 //! change is lost.
 
 use agentd_base::Page;

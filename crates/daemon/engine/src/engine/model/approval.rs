@@ -78,7 +78,7 @@ pub struct Approval {
     /// Sources of the untrusted text that made the approval necessary; empty if it is required for another reason.
     #[schema(value_type = Vec<String>)]
     pub untrusted_sources: Sources,
-    /// Sentence that names these sources; null if the approval is required for another reason.
+    /// Sentence that names the untrusted sources; null if the approval is required for another reason.
     pub request_reason: Option<String>,
     /// Reason given by the owner, or the reason for a cancellation; null if none.
     pub reason: Option<String>,

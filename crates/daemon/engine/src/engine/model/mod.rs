@@ -25,4 +25,4 @@ pub(super) use approval::fingerprint;
 pub(super) use attempt::{Attempt, AttemptContent, AttemptEnd, Step, StepKind, StoredAttempt, source_name};
 pub(super) use rounds::{CallProgress, Outcome, PLAN, close_calls, elapsed_ms, unknown_source};
 pub(super) use turn::dollars;
-pub(super) use untrusted::{MARKS_NOTE, Marker, shown_source};
+pub(super) use untrusted::{MARKS_NOTE, Marker, display_source};

@@ -45,7 +45,7 @@ impl Sources {
     }
 
     pub fn add(&mut self, source: &str) {
-        let source = shown_source(source);
+        let source = display_source(source);
         if self.0.len() < MAX_SOURCES && !self.0.contains(&source) {
             self.0.push(source);
         }
@@ -93,7 +93,7 @@ impl Sources {
 }
 
 /// Normalizes a source to one short line without hidden characters.
-pub(crate) fn shown_source(source: &str) -> String {
+pub(crate) fn display_source(source: &str) -> String {
     let short: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = short.chars().take(MAX_SOURCE_CHARACTERS).collect();
     visible::escape(&short).into_owned()

@@ -170,9 +170,9 @@ impl Engine {
         };
         let (caller, answer) = oneshot::channel();
         // Spawned, because the caller may be dropped before the transaction completes.
-        let (place, span) = (turn.session().trace.turn(), turn_span(turn.session()));
+        let (context, span) = (turn.session().trace.turn(), turn_span(turn.session()));
         let run = turn.run::<E>(Box::pin(stored), entered, caller);
-        tokio::spawn(trace::with_context(Some(place), run).instrument(span));
+        tokio::spawn(trace::with_context(Some(context), run).instrument(span));
         answer.await.unwrap_or_else(|_| Err(EngineError::Store(StoreError::Closed).into()))?;
         Ok(id)
     }

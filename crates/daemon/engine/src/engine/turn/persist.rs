@@ -217,7 +217,7 @@ fn status_of(end: End) -> (SessionStatus, Option<NoAnswer>) {
             let pause = failure.retry_after.filter(|_| failure.code == ModelErrorCode::RateLimit);
             let when = pause.map(|pause| format!("; retry in {} seconds", pause.as_secs().max(1)));
             let message = format!("{failure}{}", when.unwrap_or_default());
-            // A rejected request, such as an unknown model, is no internal error of the daemon.
+            // A rejected request, such as an unknown model, is not an internal error of the daemon.
             let code = match failure.code {
                 ModelErrorCode::Internal => ModelErrorCode::ProviderUnavailable,
                 code => code,

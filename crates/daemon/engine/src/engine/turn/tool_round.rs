@@ -22,7 +22,7 @@ use super::persist::{Opening, store_progress};
 use super::usage::UsageLedger;
 use crate::engine::model::{
     Approval, ApprovalStatus, CallProgress, CallRecord, CallStatus, Outcome, SessionEvent, Sources, ToolUse,
-    fingerprint, shown_source,
+    display_source, fingerprint,
 };
 use crate::engine::spans::ToolSpan;
 use crate::engine::tools::run_tool;
@@ -276,7 +276,7 @@ impl ToolRound {
         let work = async move {
             let began = Instant::now();
             let call = run_tool(&engine.tools, tool.as_ref(), input, call);
-            let outcome = trace::with_context(Some(span.place()), call).await;
+            let outcome = trace::with_context(Some(span.context()), call).await;
             let has_failed = outcome.status == CallStatus::Failed;
             engine.context.recorder.record(Series::Tool, &tool.description().name, began.elapsed(), has_failed);
             let ended_at = engine.context.clock.now();
@@ -303,7 +303,7 @@ fn invalid_input(offer: &Offer, name: &str, problem: String) -> Outcome {
     let author = offer.find(name).map_or(Author::Trusted, |tool| tool.description_author());
     let source = match author {
         Author::Trusted => None,
-        Author::Other(author) => Some(shown_source(&format!("{author} ({name})"))),
+        Author::Other(author) => Some(display_source(&format!("{author} ({name})"))),
     };
     Outcome::failed(problem).with_source(source)
 }

@@ -21,8 +21,8 @@ use crate::workspaces::UntrustedSource;
 const LIMITS: FetchLimits = FetchLimits {
     redirects: 5,
     body_bytes: 4 << 20,
-    total_time: Duration::from_secs(30),
-    idle_time: Duration::from_secs(10),
+    total_timeout: Duration::from_secs(30),
+    idle_timeout: Duration::from_secs(10),
 };
 const CALL_LIMIT: Duration = Duration::from_secs(45);
 const DEFAULT_CHARACTERS: usize = 20_000;

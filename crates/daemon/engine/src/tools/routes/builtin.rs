@@ -79,7 +79,7 @@ pub(super) async fn list_builtin_tools(State(state): State<ToolRoutes>) -> ApiRe
 
 /// Enable or disable a built-in tool
 ///
-/// Sets the state of the body; without a body, toggles the current state.
+/// Sets the state given in the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/builtin/{name}/toggle", operation_id = "toggle_builtin_tool",
     tag = "skills", params(("name" = String, Path, description = "Name of the tool, for example `shell`"), IdempotencyKey),
     request_body = Option<ToggleTool>,

@@ -391,7 +391,7 @@ pub(super) async fn delete_custom_tool(
 
 /// Enable or disable a custom tool
 ///
-/// Sets the state of the body; without a body, toggles the current state.
+/// Sets the state given in the body; without a body, toggles the current state.
 #[utoipa::path(post, path = "/api/settings/skills/custom/{id}/toggle", operation_id = "toggle_custom_tool",
     tag = "skills", params(("id" = String, Path, description = "Id of the custom tool"), IdempotencyKey),
     request_body = Option<ToggleTool>,

@@ -1,11 +1,11 @@
-//! Changes of the browser profile.
+//! Changes to the browser profile.
 
 use std::collections::BTreeMap;
 
 use agentd_base::{Patch, Problems};
 use agentd_browser::{ColorScheme, Geolocation, Profile};
 
-/// Changes of a profile; omitted fields keep their values.
+/// Changes to a profile; omitted fields keep their values.
 #[derive(Debug, Clone)]
 pub struct ProfileChange {
     pub user_agent: Patch<String>,

@@ -55,7 +55,7 @@ pub(super) struct DownloadView {
     /// Agent whose action caused the download; null for the owner.
     #[schema(required)]
     agent_id: Option<AgentId>,
-    /// Reason of the failure; null unless `state` is `failed`.
+    /// Reason for the failure; null unless `state` is `failed`.
     #[schema(required)]
     error: Option<String>,
 }

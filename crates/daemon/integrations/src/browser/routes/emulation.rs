@@ -67,7 +67,7 @@ pub(super) struct Device {
     #[serde(default)]
     #[schema(minimum = 0.5, maximum = 5.0)]
     device_scale_factor: Option<f64>,
-    /// Whether it is a mobile device with touch input; default false.
+    /// Whether the device is a mobile device with touch input. Default: false.
     #[serde(default)]
     is_mobile: Option<bool>,
     /// User agent, 1 to 500 printable ASCII characters; default: the browser's own.

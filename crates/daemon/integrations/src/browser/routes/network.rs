@@ -34,7 +34,7 @@ pub(super) struct RequestView {
     duration_ms: Option<u64>,
     /// Whether the request failed without a complete response. A response with an error status is not a failure.
     failed: bool,
-    /// Reason of the failure; null if the request did not fail.
+    /// Reason for the failure; null if the request did not fail.
     error: Option<String>,
     /// Whether a mock answered the request.
     mocked: bool,

@@ -52,7 +52,7 @@ enum Header {
     },
 }
 
-/// Changes of the profile; omitted fields keep their values, and null restores the browser's own.
+/// Changes to the profile; omitted fields keep their values, and null restores the browser's own.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = BrowserProfileChange)]
 pub(super) struct ProfileFields {

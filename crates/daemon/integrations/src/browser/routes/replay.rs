@@ -103,7 +103,7 @@ struct StepView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     drift: Vec<DriftView>,
-    /// Reason of the failure; absent if the step succeeded.
+    /// Reason for the failure; absent if the step succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = FailureView, required = false)]
     failure: Option<FailureView>,

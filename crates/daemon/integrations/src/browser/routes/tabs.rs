@@ -22,11 +22,11 @@ pub(super) struct TabView {
     url: VisibleUrl,
     /// Title of the page; may be empty.
     title: String,
-    /// Whether it is the active tab of the owner, which requests without `tab_id` use.
+    /// Whether this is the active tab of the owner, which requests without `tab_id` use.
     active: bool,
     /// Whether the page is loading or navigating.
     loading: bool,
-    /// Agent whose active tab this is; null if it is no active tab of an agent.
+    /// Agent whose active tab this is; null if the tab is not active for any agent.
     #[schema(required)]
     agent_id: Option<AgentId>,
 }

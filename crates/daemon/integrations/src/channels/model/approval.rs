@@ -23,7 +23,7 @@ pub(crate) struct ChatApproval {
     pub message_id: Option<String>,
 }
 
-/// Six digits that name an approval within its conversation. It is no secret: the sender decides who may use it.
+/// Six digits that name an approval within its conversation. It is not a secret: the sender decides who may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ApprovalCode(pub u32);
 

@@ -155,7 +155,7 @@ pub struct Alert {
     pub updated_at: Timestamp,
 }
 
-/// Changes of an alert's settings.
+/// Changes to an alert's settings.
 #[derive(Debug, Clone, Default)]
 pub struct AlertChange {
     pub name: Option<String>,
@@ -202,7 +202,7 @@ impl Alert {
         self.lifecycle.state
     }
 
-    /// Applies a change and reports all invalid fields. Returns the changes of the URL's credentials.
+    /// Applies a change and reports all invalid fields. Returns the changes to the URL's credentials.
     pub(super) fn apply(&mut self, change: AlertChange, is_new: bool, problems: &mut Problems) -> UrlSecrets {
         let has_threshold = !is_new || change.threshold.is_some();
         if let Some(name) = change.name {

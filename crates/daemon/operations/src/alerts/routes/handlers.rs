@@ -23,7 +23,7 @@ use crate::alerts::service::{Action, AlertWithValue, Alerts};
 )]
 pub(super) async fn list_alerts(State(alerts): State<Alerts>, caller: Caller) -> Answer<AlertList> {
     let alerts = alerts.list().await?;
-    Ok(Json(AlertList { alerts: alerts.iter().map(|alert| AlertView::from(alert).shown_to(&caller)).collect() }))
+    Ok(Json(AlertList { alerts: alerts.iter().map(|alert| AlertView::from(alert).redacted_for(&caller)).collect() }))
 }
 
 /// Create an alert
@@ -72,7 +72,7 @@ pub(super) async fn get_alert(
     caller: Caller,
     Path(id): Path<AlertId>,
 ) -> Answer<AlertView> {
-    Ok(Json(AlertView::from(&alerts.get(&id).await?).shown_to(&caller)))
+    Ok(Json(AlertView::from(&alerts.get(&id).await?).redacted_for(&caller)))
 }
 
 /// Update an alert

@@ -87,7 +87,7 @@ impl From<&AlertWithValue> for AlertView {
 
 impl AlertView {
     /// Reduces the delivery to what the caller may see: its URL may contain a token that permits sending there.
-    pub(super) fn shown_to(mut self, caller: &Caller) -> Self {
+    pub(super) fn redacted_for(mut self, caller: &Caller) -> Self {
         if caller.scope == Scope::Read
             && let Some(delivery) = &mut self.delivery
         {
@@ -99,7 +99,7 @@ impl AlertView {
 }
 
 fn redacted_url(delivery: &Delivery, target: &Target) -> String {
-    let shown = target.shown();
+    let shown = target.redacted();
     match target {
         Target::Channel { .. } | Target::Push(_) => shown,
         Target::Email(_) | Target::Webhook(_) => {

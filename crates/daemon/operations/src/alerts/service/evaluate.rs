@@ -186,7 +186,7 @@ impl Alerts {
             Err(error) => Err(error.to_string()),
         };
         let shown = target.as_ref().ok().cloned().or_else(|| delivery.target().ok());
-        let shown = shown.map_or_else(|| delivery.kind.as_str().to_owned(), |target| target.shown());
+        let shown = shown.map_or_else(|| delivery.kind.as_str().to_owned(), |target| target.redacted());
         let problem = target.as_ref().err().map(String::as_str);
         store::insert_notice(tx, firing, ordinal, &shown, problem, MAX_NOTICES).await?;
         let target = match target {

@@ -29,7 +29,7 @@ pub(super) fn archive_error(error: io::Error) -> BackupError {
         io::ErrorKind::StorageFull | io::ErrorKind::PermissionDenied | io::ErrorKind::QuotaExceeded => {
             BackupError::files(UNPACKED)(error)
         }
-        _ => BackupError::archive(format!("it is damaged or not an archive of agentd ({error})")),
+        _ => BackupError::archive(format!("it is damaged or not an agentd archive ({error})")),
     }
 }
 

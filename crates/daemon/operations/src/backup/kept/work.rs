@@ -32,7 +32,7 @@ pub enum WorkState {
     Interrupted,
 }
 
-/// Reason of a failure for the user.
+/// Reason for a failure, as shown to the user.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkFailure {
     pub code: String,

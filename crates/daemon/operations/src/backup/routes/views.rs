@@ -22,13 +22,13 @@ pub(super) struct BackupView {
     version: String,
     /// Database of the daemon that created it: `sqlite` or `postgres`. It can be restored into both.
     database: String,
-    /// Whether it contains the stored secrets, encrypted with a passphrase.
+    /// Whether the backup contains the stored secrets, encrypted with a passphrase.
     has_secrets: bool,
     /// Number of secrets of the daemon that created it, whether or not the archive contains them.
     secret_count: usize,
     /// Number of files and folders that could not be read and are missing.
     left_out_count: u64,
-    /// Whether it was created by the schedule; old scheduled backups are deleted automatically.
+    /// Whether the backup was created by the schedule; old scheduled backups are deleted automatically.
     daily: bool,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct WorkView {
     /// Number of bytes written so far; `null` unless the responding daemon is writing an archive.
     #[schema(required = true)]
     written_bytes: Option<u64>,
-    /// Reason of the failure; `null` unless `state` is `failed`.
+    /// Reason for the failure; `null` unless `state` is `failed`.
     #[schema(required = true)]
     failure: Option<FailureView>,
     /// Secrets that must be entered again after a restore.

@@ -40,7 +40,7 @@ use super::system::{SystemProbe, SystemView};
 pub use tokens::TokensPeriod;
 
 /// Reports whether bootstrap mode is active; implemented by the domain that manages credentials.
-pub trait ReportsBootstrap: Send + Sync {
+pub trait BootstrapReporter: Send + Sync {
     /// Queries the database at most once a second, because the endpoint is public.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ pub trait ReportsBootstrap: Send + Sync {
 }
 
 /// Reports the depth of a domain's own queue.
-pub trait ReportsQueue: Send + Sync {
+pub trait QueueReporter: Send + Sync {
     /// Returns the depth of the queue.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub trait ReportsQueue: Send + Sync {
 
 /// Sources of statistics and names.
 #[derive(Clone)]
-pub struct FigureSources {
+pub struct StatisticsSources {
     pub settings: Settings,
     pub rollups: Rollups,
     pub providers: Providers,
@@ -67,12 +67,12 @@ pub struct FigureSources {
     pub projects: Projects,
     pub auth: Auth,
     pub records: WorkerRecords,
-    pub queues: Vec<Arc<dyn ReportsQueue>>,
+    pub queues: Vec<Arc<dyn QueueReporter>>,
 }
 
-impl std::fmt::Debug for FigureSources {
+impl std::fmt::Debug for StatisticsSources {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FigureSources").finish_non_exhaustive()
+        f.debug_struct("StatisticsSources").finish_non_exhaustive()
     }
 }
 
@@ -105,8 +105,8 @@ pub struct Monitoring {
     readiness: Readiness,
     probe: Arc<Probe>,
     metrics: Arc<Metrics>,
-    bootstrap: Arc<dyn ReportsBootstrap>,
-    sources: Arc<FigureSources>,
+    bootstrap: Arc<dyn BootstrapReporter>,
+    sources: Arc<StatisticsSources>,
     components: Arc<Components>,
     system: SystemProbe,
 }
@@ -122,9 +122,9 @@ impl Monitoring {
     pub fn new(
         context: &AppContext,
         readiness: Readiness,
-        bootstrap: Arc<dyn ReportsBootstrap>,
+        bootstrap: Arc<dyn BootstrapReporter>,
         mut checks: Vec<Arc<dyn HealthCheck>>,
-        sources: FigureSources,
+        sources: StatisticsSources,
     ) -> Detached<Self> {
         let database = DatabaseCheck(context.db.clone());
         let storage = Arc::new(StorageCheck::new(database.clone(), &context.data_dir));
@@ -220,9 +220,9 @@ impl Monitoring {
     }
 }
 
-pub(super) fn health_view(readiness: &Readiness, is_database_there: bool) -> HealthView {
+pub(super) fn health_view(readiness: &Readiness, is_database_available: bool) -> HealthView {
     let status = match readiness.phase() {
-        Phase::Ready if is_database_there => HEALTHY,
+        Phase::Ready if is_database_available => HEALTHY,
         Phase::Ready => DEGRADED,
         other => other.as_str(),
     };

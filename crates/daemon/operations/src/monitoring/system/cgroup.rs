@@ -87,12 +87,12 @@ pub(super) fn memory_limit(table: &str, read: ReadFile<'_>) -> Option<MemoryLimi
 pub(super) fn cpu_limit(table: &str, read: ReadFile<'_>) -> Option<CpuLimit> {
     let mut lowest: Option<CpuLimit> = None;
     for group in groups(table, "cpu") {
-        for (place, folder) in group.folders.iter().enumerate() {
+        for (index, folder) in group.folders.iter().enumerate() {
             let Some(cores) = quota(folder, group.is_v2, read) else { continue };
             let used_micros = if group.is_v2 {
                 read(&folder.join("cpu.stat")).and_then(|stat| parse_stat(&stat, "usage_usec"))
             } else {
-                used_micros_v1(table, folder, place, read)
+                used_micros_v1(table, folder, index, read)
             };
             if let Some(used_micros) = used_micros
                 && lowest.is_none_or(|lowest| cores < lowest.cores)
@@ -117,9 +117,9 @@ fn quota(folder: &Path, is_v2: bool, read: ReadFile<'_>) -> Option<f64> {
 }
 
 /// In version 1 the `cpuacct` controller counts the time in nanoseconds; it is often mounted together with `cpu`.
-fn used_micros_v1(table: &str, folder: &Path, place: usize, read: ReadFile<'_>) -> Option<u64> {
+fn used_micros_v1(table: &str, folder: &Path, index: usize, read: ReadFile<'_>) -> Option<u64> {
     let v1_groups = groups(table, "cpuacct").into_iter().filter(|group| !group.is_v2);
-    let elsewhere = v1_groups.filter_map(|group| group.folders.get(place).cloned());
+    let elsewhere = v1_groups.filter_map(|group| group.folders.get(index).cloned());
     let mut folders = std::iter::once(folder.to_path_buf()).chain(elsewhere);
     let nanos: u64 = folders.find_map(|folder| read(&folder.join("cpuacct.usage")))?.trim().parse().ok()?;
     Some(nanos / 1_000)

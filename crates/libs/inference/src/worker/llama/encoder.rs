@@ -196,9 +196,9 @@ impl LlamaEncoder<'_> {
     fn word_vectors(&self, pieces: &WordPieces, words: &[Word], row: &[i32]) -> Result<Vec<f32>, LocalError> {
         let first = pieces.vectors(row).map_err(|error| internal(format!("the model file cannot be read: {error}")))?;
         let mut last = Vec::with_capacity(first.len());
-        for place in 0..row.len() {
+        for index in 0..row.len() {
             // The first position is the token that begins every row.
-            last.extend_from_slice(self.token_vector(place + 1)?);
+            last.extend_from_slice(self.token_vector(index + 1)?);
         }
         Ok(tagger::word_vectors(words, &first, &last))
     }

@@ -196,8 +196,8 @@ async fn outlive_daemon(outside: &Outside, kind: Kind) -> Vec<String> {
     // The next daemon cleans up.
     let groups = sandbox(target, kind).status().await.control_groups;
     if groups.is_active {
-        let place = Path::new(groups.detail.rsplit(' ').next().unwrap());
-        let entries = std::fs::read_dir(place).unwrap().flatten();
+        let path = Path::new(groups.detail.rsplit(' ').next().unwrap());
+        let entries = std::fs::read_dir(path).unwrap().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         left.extend(names.filter(|name| name.contains(&format!("-{}-", daemon.id()))));
     }

@@ -70,8 +70,8 @@ pub(super) fn number(word: &str) -> Option<u32> {
     }
     // Spelling without ß.
     let german = word.replace("dreissig", "dreißig");
-    place(&ENGLISH, word)
-        .or_else(|| place(&GERMAN, word))
+    position(&ENGLISH, word)
+        .or_else(|| position(&GERMAN, word))
         .or_else(|| tens(&ENGLISH_TENS, word))
         .or_else(|| tens(&GERMAN_TENS, &german))
         .or_else(|| {
@@ -85,16 +85,16 @@ pub(super) fn number(word: &str) -> Option<u32> {
         })
 }
 
-fn place(words: &[&str], word: &str) -> Option<u32> {
-    words.iter().position(|known| *known == word).and_then(|place| u32::try_from(place).ok())
+fn position(words: &[&str], word: &str) -> Option<u32> {
+    words.iter().position(|known| *known == word).and_then(|position| u32::try_from(position).ok())
 }
 
 fn tens(words: &[&str], word: &str) -> Option<u32> {
-    place(words, word).map(|place| 20 + 10 * place)
+    position(words, word).map(|position| 20 + 10 * position)
 }
 
 fn one_to_nine(words: &[&str], word: &str) -> Option<u32> {
-    place(words, word).filter(|number| (1..=9).contains(number))
+    position(words, word).filter(|number| (1..=9).contains(number))
 }
 
 /// Parses "dreieinhalb", in hundredths.
@@ -124,12 +124,12 @@ pub(super) fn ordinal(word: &str) -> Option<u32> {
     if let Some(ten) = word.strip_suffix("ieth") {
         return tens(&ENGLISH_TENS, &format!("{ten}y"));
     }
-    if let Some(number) = word.strip_suffix("th").and_then(|cardinal| place(&ENGLISH, cardinal)) {
+    if let Some(number) = word.strip_suffix("th").and_then(|cardinal| position(&ENGLISH, cardinal)) {
         return Some(number);
     }
     // "zwanzigste", "zehnte".
     match german.strip_suffix("ste").and_then(number).filter(|number| *number >= 20) {
-        None => german.strip_suffix("te").and_then(|cardinal| place(&GERMAN, cardinal)),
+        None => german.strip_suffix("te").and_then(|cardinal| position(&GERMAN, cardinal)),
         found => found,
     }
 }

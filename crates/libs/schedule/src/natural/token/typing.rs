@@ -91,8 +91,8 @@ pub(in super::super) fn corrected(word: &str) -> Option<String> {
     // Spelling without umlauts.
     for (typed, letter) in [("ae", "ä"), ("oe", "ö"), ("ue", "ü"), ("a", "ä"), ("o", "ö"), ("u", "ü"), ("ss", "ß")]
     {
-        if let Some(place) = word.find(typed) {
-            let spelt = format!("{}{letter}{}", &word[..place], &word[place + typed.len()..]);
+        if let Some(start) = word.find(typed) {
+            let spelt = format!("{}{letter}{}", &word[..start], &word[start + typed.len()..]);
             if spelt.chars().count() > 3 && kind_of(&spelt) != Kind::Unknown {
                 return Some(spelt);
             }

@@ -37,7 +37,7 @@ fn steps(count: u64, a_few: u64, seed: u64) -> Vec<u64> {
 fn spread(count: u64, number: u64, seed: u64) -> Vec<u64> {
     let dice = agentd_base::Entropy::seeded(seed);
     let stride = (count / number).max(1);
-    (0..number.min(count)).map(|place| (1 + place * stride + below(&dice, stride)).min(count)).collect()
+    (0..number.min(count)).map(|index| (1 + index * stride + below(&dice, stride)).min(count)).collect()
 }
 
 fn below(dice: &agentd_base::Entropy, bound: u64) -> u64 {

@@ -35,14 +35,14 @@ fn start_interrupted_by_a_fault_is_completed_by_the_next() {
             for image in left.into_iter().flatten() {
                 let found: Result<String, StoreError> = runtime.block_on(async {
                     let other = tempfile::tempdir()?;
-                    let place = match &image {
+                    let path = match &image {
                         None => folder.path(),
                         Some(image) => {
                             image.write_to(other.path())?;
                             other.path()
                         }
                     };
-                    let db = Db::open(options(place)).await?;
+                    let db = Db::open(options(path)).await?;
                     db.check().await?;
                     let check = db.read().await?.fetch_one("PRAGMA integrity_check", args![]).await?.first();
                     db.close().await;

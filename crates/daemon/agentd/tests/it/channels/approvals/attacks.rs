@@ -20,7 +20,7 @@ async fn ask_in_web_ui(bench: &Bench) -> Value {
     let conversation = json!({"execution_mode": "approval_required"});
     let made = bench.app().post("/api/chat/conversations").json(&conversation).send().await.expect_status(201).json();
     let message = json!({"content": "Write it down.", "conversation_id": made["id"]});
-    drop(bench.talk.send(&message).stream().await);
+    drop(bench.fixture.send(&message).stream().await);
     let mut eventually = Eventually::new();
     loop {
         let pending = bench.pending().await;
@@ -67,7 +67,7 @@ async fn only_the_owner_decides_on_the_message_that_asked(platform: Platform) {
     bench.press(OWNER, OWNER, &question.message_id, &foreign).await;
     is_waiting().await;
     bench.expect_sent(NOT_REQUESTED_HERE, 2).await;
-    assert_eq!((bench.written(), bench.talk.vendor.requests().len()), (None, 2));
+    assert_eq!((bench.written(), bench.fixture.vendor.requests().len()), (None, 2));
 
     bench.press(OWNER, OWNER, &question.message_id, &approve).await;
     assert_eq!(bench.pending().await.len(), 1);
@@ -77,7 +77,7 @@ async fn only_the_owner_decides_on_the_message_that_asked(platform: Platform) {
     for data in [&approve, &reject] {
         bench.press(OWNER, OWNER, &question.message_id, data).await;
     }
-    assert_eq!(bench.talk.vendor.requests().len(), 3, "{platform:?}");
+    assert_eq!(bench.fixture.vendor.requests().len(), 3, "{platform:?}");
     bench.expect_sent("Done.", 1).await;
     let decided = bench.app().get("/api/chat/approvals?status=approved").send().await.expect_status(200).json();
     let reason = decided["approvals"][0]["reason"].as_str().unwrap().to_owned();
@@ -105,7 +105,7 @@ async fn only_the_owner_decides_by_code_in_the_conversation_that_asked(platform:
     bench.expect_sent("Done.", 1).await;
     bench.expect_sent("Approved by ", 1).await;
     bench.say(OWNER, OWNER, &approve).await;
-    assert_eq!(bench.talk.vendor.requests().len(), 2, "{platform:?}: codes reach no model");
+    assert_eq!(bench.fixture.vendor.requests().len(), 2, "{platform:?}: codes reach no model");
 }
 
 async fn input_that_is_not_shown_completely_is_only_rejected(platform: Platform) {
@@ -144,7 +144,7 @@ async fn characters_without_a_visible_form_are_shown(platform: Platform) {
 
 async fn tool_that_changed_since_the_question_does_not_run(platform: Platform) {
     let call = agentd_llm::ToolCall::new("v1", "greet", json!({}));
-    let call = agentd_testing_llm::Reply::tool_calls(vec![call], crate::support::talk::TEST_USAGE);
+    let call = agentd_testing_llm::Reply::tool_calls(vec![call], crate::support::chat_fixture::TEST_USAGE);
     let bench = Bench::start(platform, [call, says("Then not.")]).await;
     bench.app().put("/api/sandbox/config").json(&json!({"backend": "none"})).send().await.expect_status(200);
     let custom = "/api/settings/skills/custom";

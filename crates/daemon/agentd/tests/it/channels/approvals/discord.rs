@@ -93,6 +93,6 @@ async fn forged_and_replayed_presses_are_refused() {
         settle(bench.app()).await;
     }
     assert_eq!((bench.pending().await.len(), bench.written().as_deref()), (0, Some("exactly this")));
-    assert_eq!(bench.talk.vendor.requests().len(), 2);
+    assert_eq!(bench.fixture.vendor.requests().len(), 2);
     bench.expect_sent("Done.", 1).await;
 }

@@ -15,7 +15,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{hook, settle};
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 use crate::support::{Eventually, TestApp, TestResponse};
 
 pub use telegram::{approve_sender, pending};
@@ -32,7 +32,7 @@ const PUBLIC_URL: &str = "https://agents.example";
 
 /// A daemon with one chat platform and an agent that requires approval to write a file.
 struct Bench {
-    talk: Talk,
+    fixture: ChatFixture,
     fake: FakePlatform,
     messages: AtomicU32,
 }
@@ -58,9 +58,9 @@ impl Bench {
 
     async fn unpaired(platform: Platform, replies: impl IntoIterator<Item = Reply>) -> Self {
         let app = TestApp::start_with(|source| source.base_url = Some(PUBLIC_URL.to_owned())).await;
-        let talk = Talk::on(app, Script::queue(replies)).await;
-        let fake = FakePlatform::start(platform, talk.app.clock.clock()).await.unwrap();
-        let bench = Self { talk, fake, messages: AtomicU32::new(1) };
+        let fixture = ChatFixture::on(app, Script::queue(replies)).await;
+        let fake = FakePlatform::start(platform, fixture.app.clock.clock()).await.unwrap();
+        let bench = Self { fixture, fake, messages: AtomicU32::new(1) };
         let mut settings = bench.fake.settings();
         settings["enabled"] = json!(true);
         settings["agent_id"] = json!("scout");
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn app(&self) -> &TestApp {
-        &self.talk.app
+        &self.fixture.app
     }
 
     fn platform(&self) -> &'static str {
@@ -188,7 +188,7 @@ impl Bench {
 
     /// Returns the last request to the model as JSON text.
     fn last_model_request(&self) -> String {
-        self.talk.vendor.requests().last().unwrap().body.to_string()
+        self.fixture.vendor.requests().last().unwrap().body.to_string()
     }
 }
 

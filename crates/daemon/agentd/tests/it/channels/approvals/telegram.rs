@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::channels::{Channel, UNKNOWN_SENDER};
 use crate::support::Eventually;
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 
 /// Replies with a call that writes a file, then with "Done.".
 fn write_file_script() -> Script {

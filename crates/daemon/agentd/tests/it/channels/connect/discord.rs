@@ -6,31 +6,31 @@ use agentd_testing_chat_platforms::discord::{APPLICATION_ID, FakeDiscord, Gatewa
 use serde_json::json;
 
 use super::{hello, is_status, set, status, work_until};
-use crate::support::talk::Talk;
+use crate::support::chat_fixture::ChatFixture;
 
 const CHANNEL: &str = "1300000000000000002";
 
 struct Daemon {
-    talk: Talk,
+    fixture: ChatFixture,
     discord: FakeDiscord,
 }
 
 impl Daemon {
     async fn start() -> Self {
         let daemon = Self {
-            talk: Talk::with(hello()).await,
+            fixture: ChatFixture::with(hello()).await,
             discord: FakeDiscord::start("bot-token").await.expect("a fake platform"),
         };
         let settings = json!({
             "enabled": true, "mode": "connect", "agent_id": "scout", "bot_token": "bot-token", "sender_policy": "open",
             "application_id": APPLICATION_ID, "api_base_url": daemon.discord.base_url().as_str(),
         });
-        set(&daemon.talk.app, "discord", settings).await;
+        set(&daemon.fixture.app, "discord", settings).await;
         daemon
     }
 
     async fn connect(&self) {
-        let app = &self.talk.app;
+        let app = &self.fixture.app;
         work_until(app, "a connection", async || is_status(app, "discord", "connected").await).await;
     }
 
@@ -40,8 +40,8 @@ impl Daemon {
     }
 
     async fn work_until(&self, what: &str, is_done: impl Fn(&FakeDiscord) -> bool) {
-        work_until(&self.talk.app, what, async || {
-            self.talk.app.clock.advance(Duration::from_millis(20));
+        work_until(&self.fixture.app, what, async || {
+            self.fixture.app.clock.advance(Duration::from_millis(20));
             is_done(&self.discord)
         })
         .await;
@@ -58,9 +58,9 @@ async fn session_survives_reconnects_and_restarts() {
     daemon.discord.gateway_fault(GatewayFault::Drop);
     daemon.work_until("another answer", |discord| discord.sent().len() == 2).await;
     daemon.work_until("the session", |discord| discord.sessions() == (true, 1, 1)).await;
-    daemon.talk.app.stop().await;
+    daemon.fixture.app.stop().await;
     daemon.push(3);
-    daemon.talk.app.try_start().await.expect("the daemon starts");
+    daemon.fixture.app.try_start().await.expect("the daemon starts");
     daemon.work_until("the third answer", |discord| discord.sent().len() == 3).await;
     assert_eq!(daemon.discord.sessions(), (true, 1, 2), "the session was resumed");
     // Discord ends the session; a new one starts after a pause.
@@ -69,14 +69,14 @@ async fn session_survives_reconnects_and_restarts() {
     daemon.connect().await;
     daemon.push(4);
     daemon.work_until("the fourth answer", |discord| discord.sent().len() == 4).await;
-    assert_eq!((daemon.talk.vendor.requests().len(), daemon.discord.problems()), (4, Vec::new()));
+    assert_eq!((daemon.fixture.vendor.requests().len(), daemon.discord.problems()), (4, Vec::new()));
 }
 
 #[tokio::test]
 async fn command_is_answered_in_its_interaction() {
     let daemon = Daemon::start().await;
     daemon.connect().await;
-    let now = daemon.talk.app.clock.clock().now();
+    let now = daemon.fixture.app.clock.clock().now();
     daemon.discord.push(&daemon.discord.message("2001", "7", "How are things?", now));
     daemon.work_until("an answer", |discord| discord.sent().iter().any(|sent| sent["content"] == "Hello.")).await;
     let paths: Vec<String> = daemon.discord.requests().into_iter().map(|request| request.path).collect();
@@ -87,7 +87,7 @@ async fn command_is_answered_in_its_interaction() {
 async fn missing_message_content_intent_is_reported() {
     let daemon = Daemon::start().await;
     daemon.discord.set_message_content(false);
-    let app = &daemon.talk.app;
+    let app = &daemon.fixture.app;
     work_until(app, "an error", async || is_status(app, "discord", "error").await).await;
     let error = status(app, "discord").await.1;
     assert!(error.contains("Message Content Intent"), "{error}");
@@ -100,11 +100,11 @@ async fn missing_message_content_intent_is_reported() {
 #[tokio::test]
 async fn another_replica_resumes_the_session() {
     let mut daemon = Daemon::start().await;
-    let Some(replica) = daemon.talk.app.replica().await else { return };
+    let Some(replica) = daemon.fixture.app.replica().await else { return };
     daemon.connect().await;
     daemon.push(1);
     daemon.work_until("an answer", |discord| discord.sent().len() == 1).await;
-    daemon.talk.app.stop().await;
+    daemon.fixture.app.stop().await;
     daemon.push(2);
     work_until(&replica, "another answer", async || {
         replica.clock.advance(Duration::from_millis(100));
@@ -112,5 +112,5 @@ async fn another_replica_resumes_the_session() {
     })
     .await;
     assert_eq!(daemon.discord.sessions(), (true, 1, 1), "the session was resumed");
-    assert_eq!(daemon.talk.vendor.requests().len(), 2);
+    assert_eq!(daemon.fixture.vendor.requests().len(), 2);
 }

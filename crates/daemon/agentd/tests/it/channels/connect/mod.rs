@@ -10,7 +10,7 @@ use agentd_testing_llm::{Reply, Script};
 use serde_json::{Value, json};
 
 use super::{ADA, Channel};
-use crate::support::talk::TEST_USAGE;
+use crate::support::chat_fixture::TEST_USAGE;
 use crate::support::{Eventually, TestApp};
 
 fn hello() -> Script {
@@ -68,7 +68,7 @@ async fn queued_telegram_updates_are_fetched_and_answered_once() {
     let mut channel = connecting().await;
     channel.telegram.queue_update(update(1, "One."));
     channel.telegram.queue_update(update(2, "Two."));
-    let app = &channel.talk.app;
+    let app = &channel.fixture.app;
     work_until(app, "an answer", async || {
         app.clock.advance(Duration::from_millis(50));
         channel.sent().len() == 2
@@ -76,13 +76,13 @@ async fn queued_telegram_updates_are_fetched_and_answered_once() {
     .await;
     assert!(is_status(app, "telegram", "connected").await);
     // After a restart, unconfirmed updates are fetched again; known ones are ignored.
-    channel.talk.app.restart().await;
+    channel.fixture.app.restart().await;
     channel.telegram.queue_update(update(2, "Two."));
     channel.telegram.queue_update(update(3, "Three."));
-    let app = &channel.talk.app;
+    let app = &channel.fixture.app;
     work_until(app, "an answer", async || channel.sent().len() == 3).await;
     channel.settle().await;
-    assert_eq!((channel.sent().len(), channel.talk.vendor.requests().len()), (3, 3));
+    assert_eq!((channel.sent().len(), channel.fixture.vendor.requests().len()), (3, 3));
 }
 
 #[tokio::test]

@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use super::{hello, is_status, set, status, work_until};
 use crate::support::TestApp;
-use crate::support::talk::{TEST_USAGE, Talk};
+use crate::support::chat_fixture::{ChatFixture, TEST_USAGE};
 
 struct Daemon {
-    talk: Talk,
+    fixture: ChatFixture,
     slack: FakeSlack,
 }
 
 impl Daemon {
     async fn with(script: Script) -> Self {
         let daemon = Self {
-            talk: Talk::with(script).await,
+            fixture: ChatFixture::with(script).await,
             slack: FakeSlack::start("xoxb-1", "xapp-1", "signing").await.expect("a fake platform"),
         };
         daemon.set(daemon.settings()).await;
@@ -32,17 +32,17 @@ impl Daemon {
     }
 
     async fn set(&self, fields: Value) {
-        set(&self.talk.app, "slack", fields).await;
+        set(&self.fixture.app, "slack", fields).await;
     }
 
     fn push(&self, number: usize) {
-        let now = self.talk.app.clock.clock().now();
+        let now = self.fixture.app.clock.clock().now();
         let ts = format!("1795600000.{number:06}");
         self.slack.push(&self.slack.message(&ts, "U7", &format!("Number {number}."), now));
     }
 
     async fn work_until(&self, what: &str, is_done: impl Fn(&FakeSlack) -> bool) {
-        work_until(&self.talk.app, what, async || is_done(&self.slack)).await;
+        work_until(&self.fixture.app, what, async || is_done(&self.slack)).await;
     }
 }
 
@@ -56,7 +56,7 @@ async fn message_is_answered_once_despite_socket_faults() {
     let mut daemon = Daemon::with(hello()).await;
     daemon.push(1);
     daemon.work_until("an answer", |slack| slack.sent().len() == 1).await;
-    assert!(is_status(&daemon.talk.app, "slack", "connected").await);
+    assert!(is_status(&daemon.fixture.app, "slack", "connected").await);
     daemon.work_until("the acknowledgement", |slack| slack.acknowledged().len() == 1).await;
     // The socket closes after the message was sent and before it is stored.
     daemon.push(2);
@@ -68,11 +68,11 @@ async fn message_is_answered_once_despite_socket_faults() {
     daemon.work_until("another socket", |slack| slack.open_sockets() == (1, 2)).await;
     daemon.push(3);
     daemon.work_until("the third answer", |slack| slack.sent().len() == 3).await;
-    daemon.talk.app.stop().await;
+    daemon.fixture.app.stop().await;
     daemon.push(4);
-    daemon.talk.app.try_start().await.expect("the daemon starts");
+    daemon.fixture.app.try_start().await.expect("the daemon starts");
     daemon.work_until("the fourth answer", |slack| slack.sent().len() == 4).await;
-    assert_eq!((daemon.talk.vendor.requests().len(), daemon.slack.problems()), (4, Vec::new()));
+    assert_eq!((daemon.fixture.vendor.requests().len(), daemon.slack.problems()), (4, Vec::new()));
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn button_decides_over_the_socket() {
         Daemon::with(Script::queue([Reply::tool_calls(vec![call], TEST_USAGE), Reply::text(["Done."], TEST_USAGE)]))
             .await;
     daemon.set(json!({"tools": ["write_file"], "sender_policy": "pairing"})).await;
-    let app = &daemon.talk.app;
+    let app = &daemon.fixture.app;
     daemon.push(1);
     daemon.work_until("a code", |slack| slack.sent().len() == 1).await;
     let open = app.get("/api/channels/pairings").send().await.expect_status(200).json();
@@ -106,7 +106,7 @@ async fn button_decides_over_the_socket() {
 async fn wrong_token_is_reported() {
     let daemon = Daemon::with(hello()).await;
     daemon.set(json!({"app_token": "xapp-2"})).await;
-    let app = &daemon.talk.app;
+    let app = &daemon.fixture.app;
     work_until(app, "an error", async || is_status(app, "slack", "error").await).await;
     let error = status(app, "slack").await.1;
     assert!(error.contains("check channels.slack.app_token") && !error.contains("xapp-2"), "{error}");
@@ -119,19 +119,19 @@ async fn wrong_token_is_reported() {
 #[tokio::test]
 async fn another_replica_takes_over() {
     let mut daemon = Daemon::with(hello()).await;
-    let Some(replica) = daemon.talk.app.replica().await else { return };
-    let app = &daemon.talk.app;
+    let Some(replica) = daemon.fixture.app.replica().await else { return };
+    let app = &daemon.fixture.app;
     work_until(app, "a connection", async || is_status(app, "slack", "connected").await).await;
     replica.run_workers().await;
     replica.run_workers().await;
     assert_eq!(daemon.slack.open_sockets(), (1, 1), "one daemon connects");
     assert!(is_status(&replica, "slack", "connected").await, "both report the connection");
-    daemon.talk.app.stop().await;
+    daemon.fixture.app.stop().await;
     daemon.push(1);
     work_until(&replica, "an answer", async || {
         replica.clock.advance(std::time::Duration::from_millis(100));
         daemon.slack.sent().len() == 1
     })
     .await;
-    assert_eq!(daemon.talk.vendor.requests().len(), 1);
+    assert_eq!(daemon.fixture.vendor.requests().len(), 1);
 }

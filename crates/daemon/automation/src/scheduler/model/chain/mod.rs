@@ -112,8 +112,8 @@ pub struct ChainStep {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Advance {
     /// Starts these jobs. Empty while the chain run waits for running steps.
-    Begin(Vec<JobId>),
-    Over(ChainRunStatus),
+    Start(Vec<JobId>),
+    Finished(ChainRunStatus),
 }
 
 impl Chain {
@@ -191,9 +191,9 @@ impl Chain {
             self.jobs.iter().filter(|job| progress.get(job) == Some(&JobProgress::Ready)).cloned().collect();
         let is_running = progress.values().any(|progress| *progress == JobProgress::Running);
         if begin.is_empty() && !is_running {
-            return Advance::Over(self.final_status(&runs));
+            return Advance::Finished(self.final_status(&runs));
         }
-        Advance::Begin(begin)
+        Advance::Start(begin)
     }
 
     /// Returns the jobs that can no longer start after the steps so far.

@@ -15,19 +15,19 @@ fn chain(jobs: &str, edges: &[(&str, &str, ChainEdgeType)]) -> Chain {
     }
 }
 
-fn steps(of: &[(&str, RunStatus)]) -> Vec<ChainStep> {
+fn steps(statuses: &[(&str, RunStatus)]) -> Vec<ChainStep> {
     let step = |(job, status): &(&str, RunStatus)| ChainStep {
         job_id: (*job).into(),
         run_id: format!("run_{job}").into(),
         status: *status,
     };
-    of.iter().map(step).collect()
+    statuses.iter().map(step).collect()
 }
 
-fn begins(chain: &Chain, of: &[(&str, RunStatus)]) -> Vec<String> {
-    match chain.advance(&steps(of)) {
-        Advance::Begin(jobs) => jobs.iter().map(ToString::to_string).collect(),
-        Advance::Over(status) => vec![format!("over {}", status.as_str())],
+fn next_jobs(chain: &Chain, statuses: &[(&str, RunStatus)]) -> Vec<String> {
+    match chain.advance(&steps(statuses)) {
+        Advance::Start(jobs) => jobs.iter().map(ToString::to_string).collect(),
+        Advance::Finished(status) => vec![format!("finished {}", status.as_str())],
     }
 }
 
@@ -38,46 +38,46 @@ use RunStatus::{Failed, Running, Skipped, Success};
 fn join_waits_for_all_branches() {
     let diamond =
         chain("abcd", &[("a", "b", OnSuccess), ("a", "c", OnSuccess), ("b", "d", OnSuccess), ("c", "d", OnSuccess)]);
-    assert_eq!(begins(&diamond, &[("a", Running)]), [""; 0]);
-    assert_eq!(begins(&diamond, &[("a", Success)]), ["b", "c"]);
-    assert_eq!(begins(&diamond, &[("a", Success), ("b", Success), ("c", Running)]), [""; 0]);
-    assert_eq!(begins(&diamond, &[("a", Success), ("b", Success), ("c", Success)]), ["d"]);
-    assert_eq!(begins(&diamond, &[("a", Success), ("b", Failed), ("c", Success)]), ["over failed"]);
+    assert_eq!(next_jobs(&diamond, &[("a", Running)]), [""; 0]);
+    assert_eq!(next_jobs(&diamond, &[("a", Success)]), ["b", "c"]);
+    assert_eq!(next_jobs(&diamond, &[("a", Success), ("b", Success), ("c", Running)]), [""; 0]);
+    assert_eq!(next_jobs(&diamond, &[("a", Success), ("b", Success), ("c", Success)]), ["d"]);
+    assert_eq!(next_jobs(&diamond, &[("a", Success), ("b", Failed), ("c", Success)]), ["finished failed"]);
     let all = [("a", Success), ("b", Success), ("c", Success), ("d", Success)];
-    assert_eq!(begins(&diamond, &all), ["over success"]);
+    assert_eq!(next_jobs(&diamond, &all), ["finished success"]);
 }
 
 #[test]
 fn failure_handler_starts_once() {
     let handled = chain("abh", &[("a", "h", OnFailure), ("b", "h", OnFailure)]);
-    assert_eq!(begins(&handled, &[("a", Failed), ("b", Running)]), [""; 0]);
-    assert_eq!(begins(&handled, &[("a", Failed), ("b", Success)]), ["h"]);
-    assert_eq!(begins(&handled, &[("a", Failed), ("b", Success), ("h", Success)]), ["over success"]);
-    assert_eq!(begins(&handled, &[("a", Success), ("b", Success)]), ["over success"]);
+    assert_eq!(next_jobs(&handled, &[("a", Failed), ("b", Running)]), [""; 0]);
+    assert_eq!(next_jobs(&handled, &[("a", Failed), ("b", Success)]), ["h"]);
+    assert_eq!(next_jobs(&handled, &[("a", Failed), ("b", Success), ("h", Success)]), ["finished success"]);
+    assert_eq!(next_jobs(&handled, &[("a", Success), ("b", Success)]), ["finished success"]);
     // The chain run was started by `a` alone, so `b` does not participate.
-    assert_eq!(begins(&handled, &[("a", Failed)]), ["h"]);
+    assert_eq!(next_jobs(&handled, &[("a", Failed)]), ["h"]);
 }
 
 #[test]
 fn unreachable_job_does_not_block_others() {
     let line = chain("abcd", &[("a", "b", OnSuccess), ("b", "c", OnComplete), ("a", "d", OnComplete)]);
-    assert_eq!(begins(&line, &[("a", Failed)]), ["d"]);
-    assert_eq!(begins(&line, &[("a", Skipped), ("d", Success)]), ["over success"]);
+    assert_eq!(next_jobs(&line, &[("a", Failed)]), ["d"]);
+    assert_eq!(next_jobs(&line, &[("a", Skipped), ("d", Success)]), ["finished success"]);
 }
 
 #[test]
 fn join_starts_after_the_taken_branch() {
     let edges = [("a", "b", OnSuccess), ("a", "h", OnFailure), ("b", "d", OnSuccess), ("h", "d", OnSuccess)];
     let branches = chain("abhd", &edges);
-    assert_eq!(begins(&branches, &[("a", Success)]), ["b"]);
-    assert_eq!(begins(&branches, &[("a", Success), ("b", Running)]), [""; 0]);
-    assert_eq!(begins(&branches, &[("a", Success), ("b", Success)]), ["d"]);
-    assert_eq!(begins(&branches, &[("a", Failed), ("h", Success)]), ["d"]);
-    assert_eq!(begins(&branches, &[("a", Failed), ("h", Failed)]), ["over failed"]);
-    assert_eq!(begins(&branches, &[("a", Skipped)]), ["over success"]);
+    assert_eq!(next_jobs(&branches, &[("a", Success)]), ["b"]);
+    assert_eq!(next_jobs(&branches, &[("a", Success), ("b", Running)]), [""; 0]);
+    assert_eq!(next_jobs(&branches, &[("a", Success), ("b", Success)]), ["d"]);
+    assert_eq!(next_jobs(&branches, &[("a", Failed), ("h", Success)]), ["d"]);
+    assert_eq!(next_jobs(&branches, &[("a", Failed), ("h", Failed)]), ["finished failed"]);
+    assert_eq!(next_jobs(&branches, &[("a", Skipped)]), ["finished success"]);
     let sides = chain("bcd", &[("b", "d", OnSuccess), ("c", "d", OnSuccess)]);
-    assert_eq!(begins(&sides, &[("b", Skipped), ("c", Success)]), ["d"]);
-    assert_eq!(begins(&sides, &[("b", Skipped), ("c", Skipped)]), ["over success"]);
+    assert_eq!(next_jobs(&sides, &[("b", Skipped), ("c", Success)]), ["d"]);
+    assert_eq!(next_jobs(&sides, &[("b", Skipped), ("c", Skipped)]), ["finished success"]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn failure_on_one_branch_blocks_the_join() {
     let edges = [("a", "x", OnSuccess), ("a", "h", OnFailure), ("x", "d", OnSuccess), ("c", "d", OnSuccess)];
     let sides = chain("acxhd", &edges);
     let failed = [("a", Failed), ("c", Success), ("h", Success)];
-    assert_eq!(begins(&sides, &failed), ["over success"], "the failure handler does not lead to the join");
+    assert_eq!(next_jobs(&sides, &failed), ["finished success"], "the failure handler does not lead to the join");
     assert_eq!(sides.unreachable_jobs(&steps(&failed)), [JobId::from("x"), JobId::from("d")]);
 }
 
@@ -130,7 +130,7 @@ proptest! {
     #[test]
     fn every_chain_run_ends(
         edges in prop::collection::vec((0_usize..6, 0_usize..6, 0_usize..3), 0..15),
-        ends in prop::collection::vec(0_usize..4, 6),
+        outcome_indexes in prop::collection::vec(0_usize..4, 6),
     ) {
         let names = ["a", "b", "c", "d", "e", "f"];
         let kinds = [OnSuccess, OnFailure, OnComplete];
@@ -146,17 +146,17 @@ proptest! {
         prop_assert!(problems.is_empty());
         let mut run: Vec<(String, RunStatus)> =
             chain.roots().iter().map(|root| (root.to_string(), Running)).collect();
-        let ways = [Success, Failed, Skipped, RunStatus::Timeout];
+        let outcomes = [Success, Failed, Skipped, RunStatus::Timeout];
         for round in 0.. {
             prop_assert!(round < 20, "the chain run does not end");
             for (job, status) in &mut run {
-                let place = names.iter().position(|name| name == job).unwrap_or_default();
-                *status = ways[ends[place]];
+                let index = names.iter().position(|name| name == job).unwrap_or_default();
+                *status = outcomes[outcome_indexes[index]];
             }
             let named: Vec<_> = run.iter().map(|(job, status)| (job.as_str(), *status)).collect();
             match chain.advance(&steps(&named)) {
-                Advance::Over(_) => break,
-                Advance::Begin(jobs) => {
+                Advance::Finished(_) => break,
+                Advance::Start(jobs) => {
                     prop_assert!(!jobs.is_empty());
                     for job in jobs {
                         prop_assert!(run.iter().all(|(known, _)| *known != job.to_string()));

@@ -159,7 +159,7 @@ impl Page {
             return;
         }
         self.characters = characters;
-        // A truncated character is no encoding error.
+        // A truncated character is not an encoding error.
         self.is_lossy |= !line.is_cut && matches!(text, std::borrow::Cow::Owned(_));
         let mark = if line.is_cut { " […]" } else { "" };
         let _ = writeln!(self.text, "{:>6}\t{text}{mark}", self.total);

@@ -161,7 +161,7 @@ impl HttpToolRequest {
     }
 
     /// Returns the host of the URL as written, without credentials.
-    pub(crate) fn shown_host(&self) -> String {
+    pub(crate) fn display_host(&self) -> String {
         let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
         rest.split(['/', '?', '#', '\\']).next().unwrap_or_default().to_owned()
     }
@@ -175,7 +175,7 @@ impl HttpToolRequest {
     /// Whether a model can influence the host; the request then has only the agent's network permissions.
     pub(crate) fn has_model_controlled_host(&self) -> bool {
         // A placeholder cannot terminate the host because its value is encoded.
-        self.shown_host().contains("{{")
+        self.display_host().contains("{{")
     }
 
     pub(super) fn validate(&self, problems: &mut Problems) {

@@ -63,7 +63,7 @@ async fn send(
     {
         fetch.headers.entry(HeaderName::from_static("traceparent")).or_insert(traceparent);
     }
-    let limits = FetchLimits { redirects, body_bytes: MAX_BODY_BYTES, total_time: timeout, idle_time: timeout };
+    let limits = FetchLimits { redirects, body_bytes: MAX_BODY_BYTES, total_timeout: timeout, idle_timeout: timeout };
     let fetched = client.fetch(fetch, limits).await.map_err(|error| match error {
         NetError::TooManyRedirects { limit: 0, host } => ToolError::Failed(format!(
             "{host} returned a redirect, which is not followed; use the final URL in the tool"

@@ -109,7 +109,7 @@ impl Tool for RunnableTool {
     /// A server writes the response of a request. Output of code is trusted unless it reads untrusted text.
     fn output_author(&self) -> Author {
         match &self.tool.request {
-            Some(request) => Author::Other(request.shown_host()),
+            Some(request) => Author::Other(request.display_host()),
             None => Author::Trusted,
         }
     }
@@ -117,7 +117,7 @@ impl Tool for RunnableTool {
     fn consequence<'a>(&'a self, _input: &'a Map<String, Value>, _agent: &'a Agent) -> BoxFuture<'a, Consequence> {
         let consequence = match &self.tool.request {
             Some(request) if !request.method.is_safe() || request.has_model_controlled_host() => Consequence::Acts,
-            Some(request) if request.has_placeholders() => Consequence::SendsTo(request.shown_host()),
+            Some(request) if request.has_placeholders() => Consequence::SendsTo(request.display_host()),
             Some(_) => Consequence::Contained,
             None => Consequence::Acts,
         };

@@ -17,12 +17,12 @@ pub const TEST_USAGE: Usage = Usage {
     source: UsageSource::Provider,
 };
 
-pub struct Talk {
+pub struct ChatFixture {
     pub app: TestApp,
     pub vendor: FakeVendor,
 }
 
-impl Talk {
+impl ChatFixture {
     /// Creates an owner, the agent `scout` and a vendor that follows the script.
     pub async fn with(script: Script) -> Self {
         Self::on(TestApp::start().await, script).await
