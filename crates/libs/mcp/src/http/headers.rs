@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(problem_of("Authorization", "Bearer abc"), None);
         assert_eq!(problem_of("X-Api-Key", "abc"), None);
         for name in ["Host", "Mcp-Session-Id", "MCP-Param-City", "content-length"] {
-            assert!(problem_of(name, "x").is_some_and(|problem| problem.contains("itself")), "{name}");
+            assert!(problem_of(name, "x").is_some_and(|problem| problem.contains("set by the protocol")), "{name}");
         }
         assert!(problem_of("bad name", "x").is_some());
     }

@@ -273,7 +273,7 @@ mod tests {
         let found = suggestions(&at(20, 0, &[6]), now(), &berlin(), Language::German);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].time.as_str(), found[0].days.as_slice()), ("20:00", ["sunday"].as_slice()));
-        assert_eq!(found[0].reason, "Zwischen 20:00 und 21:00 Uhr waren Sie an 4 der letzten 4 Sonntage da");
+        assert_eq!(found[0].reason, "Zwischen 20:00 und 21:00 Uhr waren Sie an 4 der letzten 4 Sonntage aktiv");
         assert_eq!(found[0].schedule.expression.as_deref(), Some("0 20 * * 0"));
     }
 

@@ -146,7 +146,7 @@ mod tests {
             ("{{headers}}", "headers"),
             ("{{}}", "{{}}"),
             ("{{body..x}}", "empty part"),
-            ("a {{body.x", "without `}}`"),
+            ("a {{body.x", "without a closing `}}`"),
             ("{{body.{{body.x}}", "brace"),
             ("\0", "NUL"),
         ] {
