@@ -20,7 +20,7 @@ use agentd_testing_inference::FakeEmbedder;
 use serde_json::{Value, json};
 
 use crate::support::chat_fixture::{ChatFixture, started};
-use crate::support::{TestApp, fixture};
+use crate::support::{TestApp, chat_fixture};
 
 /// Starts a daemon with an owner and the agents `scout` and `other`.
 pub async fn app() -> TestApp {
