@@ -42,7 +42,7 @@ impl Tab {
         }
         self.focus_on(selector, element, deadline).await?;
         let arguments = [Argument::Element(element), json!(clear).into()];
-        let placed = self.invoke::<bool>(&element.frame, "arguments", &arguments, deadline.remaining()).await?;
+        let placed = self.invoke::<bool>(&element.frame, "place", &arguments, deadline.remaining()).await?;
         let Invoked::Done(has_text) = placed else { return Err(element_gone(selector, deadline)) };
         if clear && has_text && text.is_empty() {
             let (delete, modifiers) = keys::parse_chord("Delete")?;
