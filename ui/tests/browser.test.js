@@ -328,7 +328,7 @@ test('a recording has screenshots but no secrets, and its replay reports page ch
   await until(() => done() === before + 1, 'the replay did not order');
   site.button = '<p><button id="buy">Order</button></p>';
   await replay();
-  await dialog().getByText('The page has changed at 1 step since it was recorded.').waitFor();
+  await dialog().getByText('1 step differs from the recorded page.').waitFor();
   await steps.nth(3).getByText('Done, page changed').waitFor();
   site.button = '';
   await replay();

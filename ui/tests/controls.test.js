@@ -189,7 +189,7 @@ test('a tool call is rejected in its card', async () => {
   await card.getByRole('button', { name: 'Reject' }).click();
   await settled();
   assert.deepEqual((await stored()).messages[1].tool_calls.map(({ status }) => status), ['rejected']);
-  await card.getByText('Rejected').waitFor();
+  await card.getByText('Rejected', { exact: true }).waitFor();
 });
 
 test('token usage is shown with a reply unless disabled in the settings', async () => {

@@ -94,7 +94,7 @@ test('prices are searched, overridden and reset, and errors appear at their fiel
   await it.dialog().getByLabel('Input', { exact: true }).fill('1');
   await it.dialog().getByLabel('Output', { exact: true }).fill('1');
   await it.dialog().getByRole('button', { name: 'Save' }).click();
-  await it.dialog().getByText(/must be the name of a model/).waitFor();
+  await it.dialog().getByText(/must be a model name/).waitFor();
   assert.deepEqual(await overrides(), [['fake-model', 2000]]);
 });
 
