@@ -81,9 +81,9 @@ mod tests {
             (json!(null), "not a JSON object"),
             (json!({ "type": "string" }), "describe an object"),
             (json!({ "type": ["object", "null"] }), "describe an object"),
-            (json!({ "type": "object", "properties": { "a": { "type": "strnig" } } }), "no valid"),
-            (json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }), "no valid"),
-            (json!({ "type": "object", "required": "a" }), "no valid"),
+            (json!({ "type": "object", "properties": { "a": { "type": "strnig" } } }), "not a valid"),
+            (json!({ "type": "object", "properties": { "a": { "pattern": "(" } } }), "not a valid"),
+            (json!({ "type": "object", "required": "a" }), "not a valid"),
             (
                 json!({ "type": "object", "properties": { "a": { "$ref": "http://example.com/s" } } }),
                 "another document",
