@@ -92,7 +92,7 @@ fn options_and_checkboxes_are_set() {
             try_act(&tab, json!({"action": "select_option", "selector": "#s", "value": "zz", "timeout_ms": 2000}))
                 .await
                 .unwrap_err();
-        assert!(error.to_string().contains("no option with that value"), "{error}");
+        assert!(error.to_string().contains("no option has this value"), "{error}");
         let error = try_act(&tab, json!({"action": "select_option", "selector": "#s"})).await.unwrap_err();
         assert_eq!(error.code(), "invalid_action");
     });

@@ -225,7 +225,7 @@ fn other_elements_are_never_acted_on() {
         let renamed = open(&context, &format!("<p>Saved</p><p><button data-testid=save {DONE}>Keep</button>")).await;
         let drift = replay(&context, &renamed, &steps).await.concat();
         assert_eq!(title(&renamed).await, "Keep");
-        assert_eq!(drift[0].change.as_deref(), Some("was called \"Save\", is called \"Keep\""));
+        assert_eq!(drift[0].change.as_deref(), Some("was named \"Save\", is named \"Keep\""));
 
         // An element without label is found only if nothing around it changed.
         let dots = |classes: &[&str]| {

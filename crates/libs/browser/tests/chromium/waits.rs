@@ -71,7 +71,7 @@ fn wait_for_selector_supports_each_state() {
             .await
             .unwrap_err();
         assert_eq!(error.code(), "timeout");
-        assert!(error.to_string().contains("that `#c` is shown"), "{error}");
+        assert!(error.to_string().contains("for `#c` to be visible"), "{error}");
     });
 }
 
